@@ -1,0 +1,109 @@
+# GNU make. Nothing outside the clone is written: the environment is .venv, every build product is under build/ or dist/.
+
+PYTHON ?= python3
+SEEDS ?= 100
+ARGS ?=
+BENCH ?= $(patsubst bench/%.py,%,$(filter-out bench/_%,$(sort $(wildcard bench/*.py))))
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+BIN := .venv/bin
+ENVIRONMENT := .venv/.installed
+COMPILED := build/compiled
+COMPILED_STAMP := build/compiled.stamp
+SOURCE_LIST := build/sources.list
+SOURCES := $(sort $(shell find tenure -type f -not -path '*/__pycache__/*' -not -name '*.so' 2>/dev/null))
+
+# The build is chosen by PYTHONPATH alone. PYTHONSAFEPATH keeps the working directory off sys.path, in this process and
+# in those it starts: it would come first there, and the sources would shadow the compiled build.
+export PYTHONSAFEPATH := 1
+INTERPRETED_ENV := TENURE_BUILD=interpreted PYTHONPATH="$(CURDIR)"
+COMPILED_ENV := TENURE_BUILD=compiled PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR)"
+
+HAS_COMPILED := [ "$${TENURE_COMPILE:-}" != 0 ] && [ -f $(COMPILED_STAMP) ]
+IS_CURRENT := [ -z "$$(find tenure -name '*.py' -newer $(COMPILED_STAMP))" ]
+
+# $(call with_compiled,what): what on the compiled build, or on the interpreted one with a notice.
+with_compiled = if $(HAS_COMPILED); then $(COMPILED_ENV) $(1); \
+	else echo "NOTICE: there is no compiled build, this runs on the interpreted one"; $(INTERPRETED_ENV) $(1); fi
+
+define statics
+$(BIN)/ruff format --check .
+$(BIN)/ruff check .
+$(BIN)/mypy
+endef
+
+.PHONY: help setup compile run test check format bench simulate lock dist clean FORCE
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(ENVIRONMENT) ## Create .venv with the hash-locked tools
+
+$(ENVIRONMENT): requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Tenure needs Python 3.11 or later")'
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install -qq --no-input --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+compile: $(COMPILED_STAMP) ## Build the package with the compiled core and engine into build/compiled
+
+# The list changes when a source is added or removed, which the times of the sources do not show.
+$(SOURCE_LIST): FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' $(SOURCES) | cmp -s - $@ || printf '%s\n' $(SOURCES) > $@
+
+# Without a compiler there is no stamp, so that the next run looks for one again.
+$(COMPILED_STAMP): $(ENVIRONMENT) $(SOURCE_LIST) $(SOURCES) setup.py pyproject.toml
+	@rm -rf $@ $(COMPILED) build/partial build/temp
+	$(BIN)/python setup.py --quiet build --build-lib build/partial --build-temp build/temp
+	@if [ -n "$$(find build/partial -name '*.so')" ]; then mv build/partial $(COMPILED); touch $@; \
+	else rm -rf build/partial; echo "NOTICE: the core and the engine were not compiled, Tenure goes on interpreted"; fi
+
+run: setup ## Run the demo, on the compiled build if there is a current one
+	@if $(HAS_COMPILED) && $(IS_CURRENT); then $(COMPILED_ENV) $(BIN)/python -m tenure.demo $(ARGS); \
+	else $(INTERPRETED_ENV) $(BIN)/python -m tenure.demo $(ARGS); fi
+
+test: setup compile ## Check format, lint and types, then run every test on both builds
+	$(statics)
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(ARGS)
+	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(ARGS); else \
+	echo; echo "********************************************************************"; \
+	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \
+	echo "********************************************************************"; fi
+
+check: setup ## Check format, lint, types and imports, then run the fast tests interpreted
+	$(statics)
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest -q tests/unit/test_imports.py
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest -m "not slow" --ignore=tests/unit/test_imports.py $(ARGS)
+
+format: setup ## Format the code and apply the safe lint fixes
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: setup compile ## Run the programs in bench on the compiled build (BENCH=names, ARGS=arguments)
+	@for name in $(BENCH); do echo "== $$name"; $(call with_compiled,$(BIN)/python -m bench.$$name $(ARGS)); done
+
+simulate: setup compile ## Run the simulation on the compiled build (SEEDS=100)
+	@$(call with_compiled,$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS))
+
+lock: setup ## Write the lock files anew (ARGS=--upgrade for the newest versions)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock" $(ARGS) pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock" -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+
+# What an earlier build left under build/lib* would go into the wheel.
+dist: setup ## Build the wheel into dist
+	rm -rf dist build/lib build/lib.* build/bdist.*
+	$(BIN)/python -m pip wheel -q --no-input --disable-pip-version-check --no-deps --no-build-isolation \
+	--check-build-dependencies --wheel-dir dist .
+	@ls dist
+
+clean: ## Remove everything that make has made
+	rm -rf .venv build dist tenure.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

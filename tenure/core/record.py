@@ -1,0 +1,166 @@
+"""What is read of a job, an event, a queue: frozen values, one name per field on every layer."""
+
+import msgspec
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """How an attempt ended badly. `fingerprint` groups failures that are the same."""
+
+    type: str = ""
+    message: str = ""
+    trace: str = ""
+    fingerprint: str = ""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """One line of a job's history: an attempt that is over, and why."""
+
+    attempt: int
+    delivery: int
+    worker: str
+    started_at: int
+    ended_at: int
+    cause: str
+    error: Failed | None = None
+
+
+class Progress(msgspec.Struct, frozen=True):
+    percent: int = 0
+    message: str = ""
+    at: int = 0
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it is read. Times in milliseconds since 1970, 0 when there is none."""
+
+    id: int
+    custom_id: str = ""
+    tenant: str
+    queue: str
+    task: str
+    state: str
+    priority: int = 0
+    payload: bytes = b""
+    codec: str = "json"
+    schema_version: int = 0
+    attempt: int = 0
+    delivery: int = 0
+    max_attempts: int | None = 3
+    created_at: int = 0
+    run_at: int = 0
+    ready_at: int = 0
+    started_at: int = 0
+    ended_at: int = 0
+    expires_at: int = 0
+    lease_until: int = 0
+    worker: str = ""
+    progress: Progress | None = None
+    result: bytes | None = None
+    error: Failed | None = None
+    reason: str = ""
+    group: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, str] = {}
+    depends_on: tuple[int, ...] = ()
+    flow: int = 0
+    parent: int = 0
+    replays: int = 0
+    trace: str = ""
+    history: tuple[Ended, ...] = ()
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One transition. Which of the later fields are set depends on the type; see docs/semantics.md, section 15."""
+
+    seq: int
+    job_seq: int = 0
+    at: int
+    type: str
+    tenant: str = ""
+    queue: str = ""
+    task: str = ""
+    job: int = 0
+    state: str = ""
+    attempt: int = 0
+    delivery: int = 0
+    worker: str = ""
+    cause: str = ""
+    run_at: int = 0
+    expires_at: int = 0
+    priority: int = 0
+    max_attempts: int | None = None
+    group: str = ""
+    limit_keys: tuple[str, ...] = ()
+    depends_on: tuple[int, ...] = ()
+    unique_hash: str = ""
+    payload_bytes: int = 0
+    enqueued_at: int = 0
+    ready_at: int = 0
+    started_at: int = 0
+    wait_ms: int = 0
+    run_ms: int = 0
+    result_bytes: int = 0
+    reason: str = ""
+    error_type: str = ""
+    message: str = ""
+    fingerprint: str = ""
+    detail: dict[str, object] = {}
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job is where it is. `held_by` names what holds it, `place` its place in line (-1: over 1,000 or none)."""
+
+    id: int
+    state: str
+    held_by: str
+    detail: str
+    since: int
+    place: int = -1
+    earliest: int = 0
+
+
+class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    version: str = ""
+    tasks: tuple[str, ...] = ()
+    joined_at: int = 0
+    seen_at: int = 0
+
+
+class StreamItem(msgspec.Struct, frozen=True):
+    offset: int
+    at: int
+    data: bytes
+
+
+class LoadReport(msgspec.Struct, frozen=True):
+    """What a load holds: rows staged, and after publication how many are new jobs and how many were there already."""
+
+    rows: int
+    new: int = 0
+    duplicates: int = 0
+    published: bool = False
+    done: bool = False
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """A page of jobs; `cursor` is empty at the end. A page may be short or empty and still have a cursor."""
+
+    jobs: tuple[JobRecord, ...]
+    cursor: str = ""
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    events: tuple[Event, ...]
+    cursor: str
+
+
+class DeadLetterGroup(msgspec.Struct, frozen=True, kw_only=True):
+    fingerprint: str
+    reason: str
+    type: str
+    message: str
+    count: int
+    first_at: int
+    last_at: int
+    example: int

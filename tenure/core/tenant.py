@@ -1,0 +1,46 @@
+"""Who asks: the context that every operation carries."""
+
+from typing import Final
+
+PRODUCER: Final = 1
+WORKER: Final = 2
+OPERATOR: Final = 4
+ADMIN: Final = 8
+ALL_ROLES: Final = 15
+
+ROLE_NAMES: Final = {"producer": PRODUCER, "worker": WORKER, "operator": OPERATOR, "admin": ADMIN}
+DEFAULT_TENANT: Final = "default"
+ANY_TENANT: Final = "*"
+
+
+class OpId:
+    """Names one changing request, so that its repeat is answered and not executed: a random session and a counter."""
+
+    def __init__(self, session: str, counter: int) -> None:
+        self.session = session
+        self.counter = counter
+
+
+class Context:
+    """`tenant` owns what is enqueued and named; a claim takes from `tenants` ("*" is all, empty is just `tenant`).
+
+    `connection` names the connection (0 is none): on the one that claimed a job the token may be left out.
+    """
+
+    def __init__(
+        self,
+        tenant: str = DEFAULT_TENANT,
+        tenants: tuple[str, ...] = (),
+        principal: str = "",
+        roles: int = ALL_ROLES,
+        trace: str = "",
+        op: OpId | None = None,
+        connection: int = 0,
+    ) -> None:
+        self.tenant = tenant
+        self.tenants = tenants
+        self.principal = principal
+        self.roles = roles
+        self.trace = trace
+        self.op = op
+        self.connection = connection

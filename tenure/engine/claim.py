@@ -1,0 +1,478 @@
+"""How jobs are leased: tenant first, then queue, then job.
+
+A claim takes from the first tenant in turn that has something for it, as much as that tenant's turn allows, then from the
+next. From a queue it takes in order; what cannot start now is put where it waits without being looked at again, so a claim
+looks at each job that it does not take at most once.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from mypy_extensions import i64
+
+from tenure.core.answer import Claimed
+from tenure.core.job import LEASE_DEFAULT_MS
+from tenure.core.request import Claim
+from tenure.core.state import CLAIM, EXPIRE, REASON_EXPIRED, RUNNING, SETTLE_NONE
+from tenure.core.tenant import ANY_TENANT
+from tenure.engine.alarm import TIMEOUT, Alarm
+from tenure.engine.ending import fail_waiting
+from tenure.engine.job import LINE, NOWHERE, Job, Lease
+from tenure.engine.parking import hindrance, hold_back, take
+from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
+from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
+from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rotation, Waiter, World, join_lane
+
+PASSED_MAX: Final = 1_000  # jobs a step may put elsewhere without leasing them
+
+
+class Taking:
+    """One claim at work: what is left to take, and what was taken."""
+
+    def __init__(self, w: World, claim: Claim, connection: i64) -> None:
+        self.claim = claim
+        self.connection: i64 = connection
+        self.left: i64 = claim.n
+        self.bytes_left: i64 = claim.max_bytes
+        self.passed: i64 = 0
+        self.answer = Claimed()
+        self.number: i64 = 0
+        self.lease: Lease | None = None
+        self.leases: list[Lease] = []
+
+    def lease_for(self, w: World, job: Job, q: Queue) -> Lease:
+        """The lease of this claim with the length this job asks for."""
+        length: i64 = self.claim.lease_ms or job.spec.options.lease_ms or q.lease_ms or LEASE_DEFAULT_MS
+        lease = self.lease
+        if lease is not None and lease.length_ms == length:
+            return lease
+        for lease in self.leases:
+            if lease.length_ms == length:
+                self.lease = lease
+                return lease
+        if self.number == 0:
+            w.last_claim += 1
+            self.number = w.last_claim
+            self.answer.token = w.mint.token(int(w.last_claim))
+        lease = Lease(
+            w.elapsed_ms + length,
+            w.next_alarm_id(),
+            self.answer.token,
+            self.claim.worker,
+            length,
+            w.wall_ms + length,
+            self.connection,
+        )
+        w.elapsed.add(lease)
+        self.leases.append(lease)
+        self.lease = lease
+        return lease
+
+    def is_done(self) -> bool:
+        return self.left <= 0 or self.bytes_left <= 0 or self.passed >= PASSED_MAX
+
+
+def claim_now(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64) -> Claimed:
+    """Lease what is there, up to the claim's number; an empty answer when there is nothing."""
+    taking = Taking(w, claim, connection)
+    if not tenants:
+        _take_from_tenant(w, taking, tenant)
+    elif ANY_TENANT in tenants:
+        _take_from_all(w, taking)
+    else:
+        _take_from_some(w, taking, tenants)
+    return taking.answer
+
+
+# Tenant first.
+
+
+def _take_from_tenant(w: World, taking: Taking, tenant: str) -> None:
+    claim = taking.claim
+    if len(claim.queues) == 1 and not claim.queues[0].name.endswith("*"):
+        q = w.find_queue(tenant, claim.queues[0].name)
+        if q is not None:
+            _take_turn(w, taking, q, taking.left)
+        return
+    number = w.tenant_numbers.get(tenant)
+    if number is not None:
+        while not taking.is_done():
+            if _take_by_weight(w, taking, number, taking.left) == 0:
+                return
+
+
+def _take_from_some(w: World, taking: Taking, tenants: tuple[str, ...]) -> None:
+    """Named tenants: the first in turn among those that have something."""
+    numbers = [w.tenant_numbers[name] for name in tenants if name in w.tenant_numbers]
+    while numbers and not taking.is_done():
+        numbers.sort(key=lambda number: w.tenants[number].turn)
+        for number in numbers:
+            if _take_by_weight(w, taking, number, w.tenants[number].credit):
+                break
+            numbers.remove(number)
+            break
+
+
+def _take_from_all(w: World, taking: Taking) -> None:
+    claim = taking.claim
+    if len(claim.queues) == 1 and not claim.queues[0].name.endswith("*"):
+        lane = w.lanes.get(claim.queues[0].name)
+        if lane is not None:
+            _take_from_lane(w, taking, lane)
+        return
+    while not taking.is_done():
+        best: Queue | None = None
+        for pick in claim.queues:
+            for lane in w.lanes_of(pick.name):
+                q = _first_in_lane(w, lane, claim)
+                if q is not None and (best is None or _turn(w, q) < _turn(w, best)):
+                    best = q
+        if best is None:
+            return
+        if _take_by_weight(w, taking, int(best.tenant), w.tenants[best.tenant].credit) == 0:
+            deactivate_all(w, best)
+            activate(w, best)
+            if best.in_ring:
+                return
+
+
+def _turn(w: World, q: Queue) -> i64:
+    return w.tenants[q.tenant].turn
+
+
+def _take_from_lane(w: World, taking: Taking, lane: Lane) -> None:
+    ring = lane.ring
+    claim = taking.claim
+    while not taking.is_done():
+        q = _first_in_lane(w, lane, claim)
+        if q is None:
+            return
+        alone = ring.valid == 1 and lane.aside_rings is None
+        if _take_turn(w, taking, q, taking.left if alone else w.tenants[q.tenant].credit) == 0 and q.in_ring:
+            return
+
+
+def _first_in_lane(w: World, lane: Lane, claim: Claim) -> Queue | None:
+    """Of the lane's queues with something this claim can take, the one whose tenant is first in turn."""
+    best = first(w, lane.ring)
+    rings = lane.aside_rings
+    if rings is not None:
+        found: list[Ring] = []
+        for task, ring in rings.items():
+            if claim.tasks is None or task in claim.tasks:
+                found.append(ring)
+        for ring in found:
+            q = first(w, ring)
+            if q is not None and (best is None or _turn(w, q) < _turn(w, best)):
+                best = q
+    return best
+
+
+def _take_turn(w: World, taking: Taking, q: Queue, most: i64) -> i64:
+    """Take from one queue on its tenant's account."""
+    got = _take_from_queue(w, taking, q, most)
+    if got:
+        spend(w, w.tenants[q.tenant], got)
+    return got
+
+
+# Then queue.
+
+
+def _take_by_weight(w: World, taking: Taking, tenant: int, most: i64) -> i64:
+    """Take at most `most` from the tenant's queues that the claim names; by weight, or in the order listed."""
+    t = w.tenants[tenant]
+    claim = taking.claim
+    names: list[str] = []
+    weights: list[int] = []
+    for pick in claim.queues:
+        if pick.name.endswith("*"):
+            prefix = pick.name[:-1]
+            found = sorted(name for name in t.queues if name.startswith(prefix) and name not in names)
+            names.extend(found)
+            weights.extend([pick.weight] * len(found))
+        elif pick.name in t.queues and pick.name not in names:
+            names.append(pick.name)
+            weights.append(pick.weight)
+    if not names:
+        return 0
+    queues = [w.queues[t.queues[name]] for name in names]
+    total: i64 = 0
+    if claim.strict or len(queues) == 1:
+        for q in queues:
+            if total < most and not taking.is_done():
+                total += _take_turn(w, taking, q, most - total)
+        return total
+    if t.rotations is None:
+        t.rotations = {}
+    key: tuple[object, ...] = tuple(names)
+    rotation = t.rotations.get(key)
+    if rotation is None:
+        if len(t.rotations) >= 64:
+            t.rotations.clear()
+        rotation = Rotation()
+        t.rotations[key] = rotation
+    empty: i64 = 0
+    while total < most and not taking.is_done() and empty < len(queues):
+        at = rotation.at % len(queues)
+        if rotation.credit <= 0:
+            rotation.credit = weights[at]
+        got = _take_turn(w, taking, queues[at], min(most - total, rotation.credit))
+        total += got
+        rotation.credit -= got
+        if got == 0:
+            empty += 1
+            rotation.credit = 0
+        else:
+            empty = 0
+        if rotation.credit <= 0:
+            rotation.at = (at + 1) % len(queues)
+    return total
+
+
+# Then job.
+
+
+def _take_from_queue(w: World, taking: Taking, q: Queue, most: i64) -> i64:
+    """Lease up to `most` jobs of the queue, in order. Leaves the queue in its ring only if something is left to claim."""
+    if q.order.size == 0 and q.asides is None:
+        return 0
+    if not may_start(w, q):
+        deactivate_all(w, q)
+        return 0
+    most = min(min(most, taking.left), room(w, q))
+    got: i64 = 0
+    while got < most and taking.bytes_left > 0 and taking.passed < PASSED_MAX:
+        job = _next_job(w, taking, q)
+        if job is None:
+            break
+        if len(job.payload) > taking.bytes_left and len(taking.answer.ids) > 0:
+            _put_back(w, q, job)
+            taking.bytes_left = 0
+            break
+        _lease(w, taking, q, job)
+        got += 1
+    if got:
+        taking.left -= got
+        q.ready -= got
+        q.running += got
+        t = w.tenants[q.tenant]
+        t.running += got
+        if q.bucket is not None:
+            q.bucket.take(got)
+        if t.bucket is not None:
+            t.bucket.take(got)
+    if q.order.size == 0:
+        deactivate(w, q)
+    if not may_start(w, q):
+        deactivate_all(w, q)
+    elif not q.in_ring:
+        activate(w, q)
+    if taking.passed >= PASSED_MAX and q.order.size > 0:
+        w.owed.append(Owed(OWED_ASIDE, q.number))
+    return got
+
+
+def _next_job(w: World, taking: Taking, q: Queue) -> Job | None:
+    """The next job in order that can start; out of its line. Those that cannot are put where they wait."""
+    tasks = taking.claim.tasks
+    while taking.passed < PASSED_MAX:
+        if q.asides is not None:
+            job = _pop_with_asides(w, q, tasks)
+            if job is None:
+                return None
+        elif q.order.size > 0:
+            job = q.order.pop()
+        else:
+            return None
+        side = job.side
+        if side is not None:
+            drop_candidate(w, q, job)
+            if side.expires_at and side.expires_at <= w.wall_ms:
+                taking.passed += 1
+                _expire(w, q, job)
+                continue
+        if tasks is not None and job.spec.options.task not in tasks:
+            taking.passed += 1
+            set_aside(w, q, job)
+            continue
+        if job.spec.options.limit_keys:
+            number = hindrance(w, w.tenants[q.tenant], job)
+            if number >= 0:
+                taking.passed += 1
+                hold_back(w, q, job, number)
+                continue
+        return job
+    return None
+
+
+def _pop_with_asides(w: World, q: Queue, tasks: frozenset[str] | None) -> Job | None:
+    """The first in order among the line and the jobs set aside whose task the claim knows."""
+    best: Aside | None = None
+    top: Job | None = q.order.first() if q.order.size > 0 else None
+    assert q.asides is not None
+    for aside in q.asides.values():
+        if tasks is None or aside.task in tasks:
+            aside.asked_at = w.elapsed_ms
+            job = aside.order.first()
+            if top is None or _stands_before(job, top):
+                top = job
+                best = aside
+    if best is not None:
+        best.order.pop()
+        took_aside(w, q, best)
+    elif top is not None:
+        q.order.pop()
+    return top
+
+
+def _stands_before(a: Job, b: Job) -> bool:
+    if a.aged != b.aged:
+        return b.aged
+    return a.number < b.number if a.rank == b.rank else a.rank < b.rank
+
+
+def _put_back(w: World, q: Queue, job: Job) -> None:
+    """It did not fit into the answer: back to its place in line."""
+    job.place = LINE
+    q.order.push(job)
+
+
+def _expire(w: World, q: Queue, job: Job) -> None:
+    job.place = NOWHERE
+    group = group_of(q, job)
+    if group is not None and job.id in group.standing:
+        group.standing.remove(job.id)
+        let_out(w, q, group)
+    fail_waiting(w, q, job, EXPIRE, REASON_EXPIRED)
+
+
+def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
+    side = job.side
+    if side is not None and side.extras is not None and side.extras.group:
+        take_slot(q, job)
+    options = job.spec.options
+    if options.limit_keys:
+        take(w, w.tenants[q.tenant], job)
+    if job.lease is not None and job.lease.connection:
+        _note_connection(job, job.lease.connection)
+    lease = taking.lease_for(w, job, q)
+    job.lease = lease
+    lease.count += 1
+    id = int(job.id)
+    lease.ids.append(id)
+    job.state = RUNNING
+    job.place = NOWHERE
+    job.settled = SETTLE_NONE
+    job.started_at = w.wall_ms
+    job.attempt += 1
+    job.delivery += 1
+    job.seq += 1
+    if options.timeout_ms:
+        job.alarm = Alarm(w.elapsed_ms + options.timeout_ms, TIMEOUT, job.id)
+        w.elapsed.add(job.alarm)
+    w.log.started(job, lease.worker, CLAIM)
+    taking.bytes_left -= len(job.payload)
+    answer = taking.answer
+    answer.ids.append(id)
+    answer.payloads.append(job.payload)
+    answer.options.append(options)
+    answer.tenants.append(job.spec.tenant_name)
+    answer.attempts.append(int(job.attempt))
+    answer.lease_until.append(int(lease.until_wall_ms))
+    answer.extras.append(None if side is None else side.extras)
+
+
+def _note_connection(job: Job, connection: i64) -> None:
+    side = side_of(job)
+    if side.connections is None:
+        side.connections = []
+    if connection not in side.connections and len(side.connections) < 16:
+        side.connections.append(int(connection))
+
+
+# Waiting.
+
+
+def wait(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64) -> i64:
+    """Let the claim wait; answers its ticket."""
+    w.last_ticket += 1
+    ticket = w.last_ticket
+    waiter = Waiter(w.elapsed_ms + claim.wait_ms, ticket, claim, tenant, tenants, connection)
+    w.waiters[ticket] = waiter
+    w.elapsed.add(waiter)
+    for pick in claim.queues:
+        if pick.name.endswith("*"):
+            prefix = pick.name[:-1]
+            waiting = w.prefix_waiters.get(prefix)
+            if waiting is None:
+                waiting = OrderedDict()
+                w.prefix_waiters[prefix] = waiting
+            waiting[int(ticket)] = 1
+        else:
+            w.lane(pick.name)
+        for lane in w.lanes_of(pick.name):
+            join_lane(lane, waiter)
+    return ticket
+
+
+def forget_waiter(w: World, waiter: Waiter) -> None:
+    """It was served, gave up, or its time is over."""
+    w.elapsed.cancel(waiter)
+    del w.waiters[waiter.id]
+    for pick in waiter.claim.queues:
+        if pick.name.endswith("*"):
+            waiting = w.prefix_waiters[pick.name[:-1]]
+            waiting.pop(int(waiter.id), 0)
+            if not waiting:
+                del w.prefix_waiters[pick.name[:-1]]
+    for name in waiter.lanes:
+        lane = w.lanes[name]
+        lane.waiting -= 1
+        for tenant in waiter.scope():
+            table = lane.waiters if tenant == ANY_TENANT else lane.waiters_of[tenant]
+            waiting = table[waiter.claim.tasks]
+            del waiting[int(waiter.id)]
+            if not waiting:
+                del table[waiter.claim.tasks]
+                if tenant != ANY_TENANT and not table:
+                    del lane.waiters_of[tenant]
+        if lane.waiting == 0 and lane.queues == 0:
+            del w.lanes[name]
+            for lanes in w.prefixes.values():
+                if lane in lanes:
+                    lanes.remove(lane)
+
+
+def serve(w: World) -> None:
+    """Queues became claimable: answer those who wait for them, first come first served, as long as there are jobs."""
+    while w.dirty:
+        q = w.queues[w.dirty.popleft()]
+        useless: list[int] = []
+        while q.order.size > 0 or q.asides is not None:
+            if not q.lane.waiting:
+                break
+            waiter = _first_waiter(w, q, useless)
+            if waiter is None:
+                break
+            answer = claim_now(w, waiter.claim, waiter.tenant, waiter.tenants, waiter.connection)
+            if answer.ids:
+                forget_waiter(w, waiter)
+                w.outbox.append((int(waiter.id), answer))
+            else:
+                useless.append(int(waiter.id))
+
+
+def _first_waiter(w: World, q: Queue, useless: list[int]) -> Waiter | None:
+    """Who came first among those who may take from the queue; of those who know the same tasks one try is enough."""
+    best = 0
+    tables = [q.lane.waiters]
+    own = q.lane.waiters_of.get(q.tenant_name)
+    if own is not None:
+        tables.append(own)
+    for table in tables:
+        for waiting in table.values():
+            ticket = next(iter(waiting))
+            if ticket not in useless and (best == 0 or ticket < best):
+                best = ticket
+    return w.waiters[best] if best else None

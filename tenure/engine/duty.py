@@ -1,0 +1,496 @@
+"""What the engine does without being asked: alarms that ring, and work that earlier steps owe.
+
+Each step does at most 1,000 jobs' worth of it, alarms first, so no step is long, whatever came due at once. Work that is
+owed stands in one line and is done in the order it was recorded.
+"""
+
+from mypy_extensions import i64
+
+from tenure.core import bound, dependency, event
+from tenure.core.answer import Claimed
+from tenure.core.request import REPLAY
+from tenure.core.state import (
+    ABANDON as ABANDON_CAUSE,
+)
+from tenure.core.state import (
+    BLOCKED,
+    COMPLETED,
+    DUE,
+    FAIL_DEPENDENCY,
+    REASON_DEPENDENCY,
+    REASON_EXPIRED,
+    REASON_UNKNOWN_TASK,
+    RUNNING,
+    SATISFY,
+    SCHEDULED,
+    is_terminal,
+)
+from tenure.core.state import (
+    EXPIRE as EXPIRE_CAUSE,
+)
+from tenure.engine import alarm as kinds
+from tenure.engine.alarm import Alarm
+from tenure.engine.change import apply, become_ready
+from tenure.engine.claim import forget_waiter, serve
+from tenure.engine.ending import end_holdover, fail_waiting
+from tenure.engine.enqueue import enqueue_one, judge
+from tenure.engine.eventlog import NO_FAILURE
+from tenure.engine.job import NO_SPEC, Job, Lease
+from tenure.engine.parking import settle_limits, top_up
+from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
+from tenure.engine.query import matches
+from tenure.engine.removal import clear_out, forget_queue, remove, trim
+from tenure.engine.ring import activate, reactivate_tenant
+from tenure.engine.settle import expire_lease, time_out
+from tenure.engine.world import (
+    DAY_MS,
+    NO_QUEUE,
+    OWED_ASIDE,
+    OWED_DEPENDENTS,
+    OWED_KEPT,
+    OWED_PUBLISH,
+    OWED_SWEEP,
+    OWED_TOP_UP,
+    OWED_UNPIN,
+    SESSION_MS,
+    WORKER_SILENT_MS,
+    Holdover,
+    IdempotencyKey,
+    Owed,
+    Queue,
+    Waiter,
+    Watch,
+    Window,
+    World,
+)
+
+BUDGET = bound.OTHERS_PER_STEP
+SCAN_PER_STEP = 20_000
+
+
+def ring_alarms(w: World, budget: i64) -> i64:
+    """Do what is due at or before now, in the order (time, kind, id); answers the budget left."""
+    while budget > 0:
+        w.wall.peek(w.wall_ms)
+        w.elapsed.peek(w.elapsed_ms)
+        on_wall = w.wall.next_ms <= w.wall_ms
+        on_elapsed = w.elapsed.next_ms <= w.elapsed_ms
+        if not on_wall and not on_elapsed:
+            break
+        # How late each is, on its own clock; the later one was due earlier.
+        if on_wall and (not on_elapsed or w.wall_ms - w.wall.next_ms >= w.elapsed_ms - w.elapsed.next_ms):
+            alarm = w.wall.pop(w.wall_ms)
+        else:
+            alarm = w.elapsed.pop(w.elapsed_ms)
+        if alarm is not None:
+            budget -= _ring(w, alarm, budget)
+    return budget
+
+
+def _ring(w: World, alarm: Alarm, budget: i64) -> i64:
+    """Answers how many jobs it touched."""
+    kind = alarm.kind
+    if kind == kinds.RUN:
+        job = w.index.get(alarm.id)
+        if job is not None and job.alarm is alarm:
+            _due(w, job)
+    elif kind == kinds.LEASE:
+        assert isinstance(alarm, Lease)
+        return _end_leases(w, alarm, budget)
+    elif kind == kinds.TIMEOUT:
+        job = w.index.get(alarm.id)
+        if job is not None and job.alarm is alarm and job.state == RUNNING:
+            time_out(w, w.queue_of(job), job)
+    elif kind == kinds.EXPIRE:
+        _expire(w, alarm)
+    elif kind == kinds.HOLDOVER:
+        assert isinstance(alarm, Holdover)
+        end_holdover(w, alarm)
+    elif kind == kinds.LIMIT:
+        w.changed_limits.append(int(alarm.id))
+        return 1 + budget - settle_limits(w, budget)
+    elif kind == kinds.QUEUE:
+        activate(w, w.queues[alarm.id])
+    elif kind == kinds.TENANT:
+        reactivate_tenant(w, w.tenants[alarm.id])
+    elif kind == kinds.ABANDON:
+        return _abandon(w, alarm, budget)
+    elif kind == kinds.RETAIN:
+        return _retain(w, alarm, budget)
+    elif kind == kinds.IDEMPOTENCY:
+        assert isinstance(alarm, IdempotencyKey)
+        _free_idempotency(w, alarm)
+    elif kind == kinds.DEBOUNCE:
+        assert isinstance(alarm, Window)
+        _close_window(w, alarm)
+    elif kind == kinds.OUTCOME:
+        _trim_outcomes(w)
+    elif kind == kinds.SESSION:
+        _forget_session(w, alarm)
+    elif kind == kinds.WAIT:
+        _give_up(w, alarm)
+    elif kind == kinds.WORKER:
+        _miss_worker(w, alarm)
+    elif kind == kinds.LOAD:
+        _forget_load(w, alarm)
+    elif kind == kinds.FORGET:
+        q = w.queues[alarm.id]
+        if q.forget is alarm:
+            forget_queue(w, q)
+    return 1
+
+
+def _due(w: World, job: Job) -> None:
+    """`run_at` is reached."""
+    q = w.queue_of(job)
+    q.count(i64(job.state), -1)
+    job.alarm = None
+    job.place = 0
+    become_ready(w, q, job, DUE)
+
+
+def _expire(w: World, alarm: Alarm) -> None:
+    job = w.index.get(alarm.id)
+    if job is None or job.side is None or job.side.expiry is not alarm:
+        return
+    job.side.expiry = None
+    if job.state == RUNNING or is_terminal(int(job.state)):
+        return
+    expire_waiting(w, w.queue_of(job), job)
+
+
+def expire_waiting(w: World, q: Queue, job: Job) -> None:
+    leave(w, q, job)
+    fail_waiting(w, q, job, EXPIRE_CAUSE, REASON_EXPIRED)
+
+
+def _end_leases(w: World, lease: Lease, budget: i64) -> i64:
+    """All jobs still running under the lease lose it; what does not fit into the budget follows in the next step."""
+    touched: i64 = 0
+    ids = lease.ids
+    while ids and touched < budget:
+        job = w.index.get(ids[-1])
+        if job is not None and job.state == RUNNING and job.lease is lease:
+            touched += 1
+            expire_lease(w, w.queue_of(job), job)
+            ids = lease.ids
+            if not ids:
+                break
+        if ids:
+            ids.pop()
+    if lease.count > 0:
+        lease.live = True
+        w.elapsed.add(lease)
+    return max(touched, 1)
+
+
+def _abandon(w: World, alarm: Alarm, budget: i64) -> i64:
+    """Jobs set aside for an hour, of a task nobody asked for in that time, become dead letters."""
+    q = w.queues[alarm.id]
+    touched: i64 = 0
+    if q.asides is None:
+        return 1
+    for aside in [found for found in q.asides.values() if found.alarm is alarm]:
+        aside.alarm = None
+        while aside.order.size > 0:
+            job = aside.order.first()
+            due = max(side_of(job).aside_at, aside.asked_at) + ABANDON_MS
+            if due > w.elapsed_ms or touched >= budget:
+                watch_aside(w, q, aside, max(due, w.elapsed_ms))
+                break
+            touched += 1
+            step_back(w, q, job)
+            fail_waiting(w, q, job, ABANDON_CAUSE, REASON_UNKNOWN_TASK)
+    return max(touched, 1)
+
+
+def _retain(w: World, alarm: Alarm, budget: i64) -> i64:
+    kept = w.kepts[alarm.id]
+    if kept.alarm is not alarm:
+        return 1
+    kept.alarm = None
+    return max(budget - trim(w, kept, budget), 1)
+
+
+def _free_idempotency(w: World, entry: IdempotencyKey) -> None:
+    """Its time is over; while its job lives it holds on, and goes with the job's end."""
+    q = w.queues[entry.queue]
+    if q.idempotent is None or q.idempotent.get(entry.key) is not entry:
+        return
+    job = w.index.get(entry.job)
+    if job is None or is_terminal(int(job.state)):
+        del q.idempotent[entry.key]
+        if not q.idempotent:
+            q.idempotent = None
+
+
+def _close_window(w: World, window: Window) -> None:
+    q = w.queues[window.queue]
+    if q.windows is not None and q.windows.get(window.key) is window:
+        del q.windows[window.key]
+        if not q.windows:
+            q.windows = None
+
+
+def _trim_outcomes(w: World) -> None:
+    next_at = w.outcomes.trim(w.wall_ms)
+    for t in w.tenants:
+        kept = t.custom_outcomes
+        while kept:
+            first = next(iter(kept))
+            until = kept[first][2]
+            if until > w.wall_ms:
+                next_at = until if next_at == 0 else min(next_at, until)
+                break
+            del kept[first]
+    w.outcomes_alarm = None
+    if next_at:
+        w.outcomes_alarm = Alarm(next_at, kinds.OUTCOME, 0)
+        w.wall.add(w.outcomes_alarm)
+
+
+def _forget_session(w: World, alarm: Alarm) -> None:
+    name = w.session_names[int(alarm.id)]
+    session = w.sessions[name]
+    due = session.last_at + SESSION_MS
+    if due > w.elapsed_ms:
+        w.elapsed.add(Alarm(due, kinds.SESSION, alarm.id))
+    else:
+        del w.sessions[name]
+        del w.session_names[int(alarm.id)]
+
+
+def _give_up(w: World, alarm: Alarm) -> None:
+    if isinstance(alarm, Waiter):
+        forget_waiter(w, alarm)
+        w.outbox.append((int(alarm.id), Claimed()))
+    elif isinstance(alarm, Watch):
+        forget_watch(w, alarm)
+        w.outbox.append((int(alarm.id), None))
+
+
+def forget_watch(w: World, watch: Watch) -> None:
+    """Nobody waits any more: the job loses a pin."""
+    w.elapsed.cancel(watch)
+    w.watches.pop(int(watch.id), None)
+    job = w.index.get(watch.job)
+    if job is not None and job.side is not None and job.side.watchers is not None:
+        if int(watch.id) in job.side.watchers:
+            job.side.watchers.remove(int(watch.id))
+            _unpin(w, job)
+
+
+def _miss_worker(w: World, alarm: Alarm) -> None:
+    name = w.worker_names[int(alarm.id)]
+    worker = w.workers[name]
+    due = worker.seen_elapsed + WORKER_SILENT_MS
+    if due > w.elapsed_ms:
+        worker.alarm = Alarm(due, kinds.WORKER, alarm.id)
+        w.elapsed.add(worker.alarm)
+    else:
+        lose_worker(w, name)
+
+
+def lose_worker(w: World, name: str) -> None:
+    worker = w.workers.pop(name)
+    if worker.alarm is not None:
+        w.elapsed.cancel(worker.alarm)
+        w.worker_names.pop(int(worker.alarm.id), None)
+    w.log.notice(None, event.WORKER_LEFT, 0, NO_SPEC, name, {"version": worker.version})
+
+
+def _forget_load(w: World, alarm: Alarm) -> None:
+    name = w.load_names.get(int(alarm.id))
+    if name is None:
+        return
+    staged = w.loads.get(name)
+    if staged is not None and staged.published and not staged.done:
+        w.wall.add(Alarm(w.wall_ms + DAY_MS, kinds.LOAD, alarm.id))
+        return
+    del w.load_names[int(alarm.id)]
+    if staged is not None:
+        w.staged_jobs -= staged.jobs
+        del w.loads[name]
+
+
+# Owed work.
+
+
+def work_off(w: World, budget: i64) -> i64:
+    """Do what is owed, in order; answers the budget left."""
+    budget = settle_limits(w, budget)
+    stuck: i64 = 0
+    while w.owed and budget > 0 and stuck < len(w.owed):
+        owed = w.owed[0]
+        kind = owed.kind
+        if kind == OWED_SWEEP and owed.next_elapsed > w.elapsed_ms:
+            # A slowed sweep whose time has not come lets the others pass.
+            w.owed.append(w.owed.popleft())
+            stuck += 1
+            continue
+        if kind == OWED_DEPENDENTS:
+            budget = _tell_dependents(w, owed, budget)
+        elif kind == OWED_UNPIN:
+            budget = _unpin_all(w, owed, budget)
+        elif kind == OWED_SWEEP:
+            budget = _sweep(w, owed, budget)
+        elif kind == OWED_TOP_UP:
+            w.owed.popleft()
+            limit = w.limits.get(int(owed.id))
+            if limit is not None:
+                budget = top_up(w, limit, budget)
+        elif kind == OWED_PUBLISH:
+            budget = _publish(w, owed, budget)
+        elif kind == OWED_KEPT:
+            budget = trim(w, w.kepts[owed.id], budget)
+            if budget > 0:
+                w.owed.popleft()
+        else:
+            assert kind == OWED_ASIDE
+            w.owed.popleft()
+            q = w.queues[owed.id]
+            if q is not NO_QUEUE and q.order.size > 0 and q.lane.waiting:
+                w.dirty.append(int(owed.id))
+                budget -= 1
+                break
+        budget = settle_limits(w, budget)
+    return budget
+
+
+def _tell_dependents(w: World, owed: Owed, budget: i64) -> i64:
+    ids = owed.ids
+    while owed.at < len(ids) and budget > 0:
+        job = w.index.get(ids[owed.at])
+        owed.at += 1
+        budget -= 1
+        if job is not None:
+            _hear(w, job, owed.state)
+    if owed.at >= len(ids):
+        w.owed.popleft()
+    return budget
+
+
+def _hear(w: World, job: Job, state: i64) -> None:
+    """One of the job's dependencies has ended."""
+    side = side_of(job)
+    side.pending -= 1
+    if state == COMPLETED:
+        side.succeeded += 1
+    else:
+        side.failed += 1
+    if job.state != BLOCKED:
+        return
+    verdict = judge(job)
+    if verdict == dependency.WAIT:
+        return
+    q = w.queue_of(job)
+    if verdict == dependency.FAIL:
+        fail_waiting(w, q, job, FAIL_DEPENDENCY, REASON_DEPENDENCY)
+        return
+    q.blocked -= 1
+    if job.run_at > w.wall_ms:
+        job.state = SCHEDULED
+        q.scheduled += 1
+        job.seq += 1
+        w.log.plain(job, event.UPDATED, SATISFY, SCHEDULED, "", NO_FAILURE)
+        wait_until(w, job, job.run_at)
+    else:
+        become_ready(w, q, job, SATISFY)
+
+
+def _unpin_all(w: World, owed: Owed, budget: i64) -> i64:
+    ids = owed.ids
+    while owed.at < len(ids) and budget > 0:
+        job = w.index.get(ids[owed.at])
+        owed.at += 1
+        budget -= 1
+        if job is not None:
+            _unpin(w, job)
+    if owed.at >= len(ids):
+        w.owed.popleft()
+    return budget
+
+
+def _unpin(w: World, job: Job) -> None:
+    side = side_of(job)
+    side.pins -= 1
+    if side.pins == 0 and side.doomed:
+        remove(w, w.queue_of(job), job, side.doomed)
+
+
+def _sweep(w: World, owed: Owed, budget: i64) -> i64:
+    """Go through the jobs that were there when the sweep began and change those that match."""
+    change = owed.change
+    filter = owed.filter
+    assert change is not None and filter is not None
+    most = budget
+    if change.rate_per_s and change.action == REPLAY:
+        most = min(budget, max(change.rate_per_s, 1))
+    scanned: i64 = 0
+    changed: i64 = 0
+    finished = False
+    while changed < most and scanned < SCAN_PER_STEP:
+        jobs = w.index.scan(owed.at, min(1000, SCAN_PER_STEP - scanned), owed.upto)
+        if not jobs:
+            finished = True
+            break
+        for job in jobs:
+            owed.at = job.id
+            scanned += 1
+            if matches(job, filter, owed.tenant) and apply(w, job, change).error is None:
+                changed += 1
+                owed.count += 1
+                if change.limit and owed.count >= change.limit:
+                    finished = True
+                    break
+                if changed >= most:
+                    break
+        if finished:
+            break
+    if finished:
+        w.owed.popleft()
+        w.outbox.append((int(owed.id), int(owed.count)))
+    elif change.rate_per_s and change.action == REPLAY and changed:
+        owed.next_elapsed = w.elapsed_ms + changed * 1000 // change.rate_per_s
+        w.elapsed.add(Alarm(owed.next_elapsed, kinds.SWEEP, owed.id))
+    return budget - max(changed, scanned // 20, 1)
+
+
+def _publish(w: World, owed: Owed, budget: i64) -> i64:
+    """Let the jobs of a published load in, like any enqueue; room was kept for them when they were staged."""
+    staged = w.loads[w.load_names[int(owed.id)]]
+    while owed.batches and budget > 0:
+        batch = owed.batches[0]
+        at = owed.at
+        options = batch.options if batch.each is None else batch.each[at]
+        extras = None if batch.extras is None else batch.extras[at]
+        outcome = enqueue_one(w, staged.tenant, options, batch.payloads[at], extras, True)
+        if outcome.duplicate or outcome.error is not None:
+            staged.duplicates += 1
+        else:
+            staged.new += 1
+        w.staged_jobs -= 1
+        staged.jobs -= 1
+        budget -= 1
+        owed.at += 1
+        if owed.at >= len(batch.payloads):
+            owed.batches.pop(0)
+            owed.at = 0
+    if not owed.batches:
+        staged.done = True
+        w.owed.popleft()
+    return budget
+
+
+def finish_step(w: World, budget: i64) -> None:
+    """The end of every step: owed work within the budget, those who wait, and retention."""
+    if w.owed or w.changed_limits:
+        budget = work_off(w, budget)
+    while w.dirty:
+        serve(w)
+        if w.changed_limits:
+            settle_limits(w, BUDGET)
+        if w.owed and budget > 0:
+            budget = work_off(w, budget)
+    if w.ended:
+        clear_out(w)

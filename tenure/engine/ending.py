@@ -1,0 +1,288 @@
+"""Every way out of `running`, and every end.
+
+`end_lease` is the one function that takes a job out of `running`, whatever the cause: it ends the lease and frees slots and
+group, or, when the worker has not said that its handler stopped (cancel, discard, timeout), hands them to a holdover. `finish` is
+the one function that makes a job terminal: it frees keys, answers waiters and records what is owed to dependents.
+"""
+
+from mypy_extensions import i32, i64
+
+from tenure.core import event
+from tenure.core.record import Ended, Failed
+from tenure.core.state import (
+    CAUSE_NAMES,
+    COMPLETED,
+    FAILED,
+    RETRYING,
+    RUNNING,
+    SCHEDULED,
+    SETTLE_CANCELLED,
+    SETTLE_DISCARDED,
+    SETTLE_TIMED_OUT,
+)
+from tenure.core.tenant import Context
+from tenure.core.token import claim_of
+from tenure.engine.eventlog import NO_FAILURE
+from tenure.engine.job import Job, Lease
+from tenure.engine.parking import give_back
+from tenure.engine.place import drop_if_empty, free_slot, group_of, leave_group, make_ready, side_of, wait_until
+from tenure.engine.query import record
+from tenure.engine.removal import keep
+from tenure.engine.ring import activate, reactivate_tenant
+from tenure.engine.world import OWED_DEPENDENTS, OWED_UNPIN, UNLIMITED, Holdover, Owed, Queue, World
+
+HISTORY_MAX = 100
+
+
+def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
+    """The job is not running any more. The caller gives it its new state at once."""
+    lease = job.lease
+    assert lease is not None
+    job.settled = settled
+    held_over = settled == SETTLE_CANCELLED or settled == SETTLE_DISCARDED or settled == SETTLE_TIMED_OUT
+    if held_over:
+        _hold_over(w, q, job, lease)
+    drop_from_lease(w, lease)
+    if job.alarm is not None:
+        w.elapsed.cancel(job.alarm)
+        job.alarm = None
+    q.running -= 1
+    t = w.tenants[q.tenant]
+    t.running -= 1
+    if held_over:
+        return
+    side = job.side
+    if side is not None and side.holds is not None:
+        give_back(w, side.holds)
+        side.holds = None
+    if q.concurrency != UNLIMITED:
+        activate(w, q)
+    if t.held_queues:
+        reactivate_tenant(w, t)
+
+
+def drop_from_lease(w: World, lease: Lease) -> None:
+    lease.count -= 1
+    if lease.count == 0:
+        w.elapsed.cancel(lease)
+        lease.ids = []
+    elif len(lease.ids) > 64 and lease.count * 4 < len(lease.ids):
+        lease.ids = [id for id in lease.ids if _runs_under(w, id, lease)]
+
+
+def _runs_under(w: World, id: int, lease: Lease) -> bool:
+    job = w.index.get(id)
+    return job is not None and job.lease is lease and job.state == RUNNING
+
+
+def _hold_over(w: World, q: Queue, job: Job, lease: Lease) -> None:
+    claim = claim_of(lease.token)
+    holdover = Holdover(max(lease.due_ms, w.elapsed_ms), w.next_alarm_id(), claim, job.id, q.number)
+    side = job.side
+    if side is not None:
+        holdover.limits = side.holds
+        side.holds = None
+        if side.holds_group:
+            assert side.extras is not None
+            holdover.group = side.extras.group
+            side.holds_group = False
+    q.held_over += 1
+    w.tenants[q.tenant].held_over += 1
+    w.holdovers[(claim, int(job.id))] = holdover
+    w.elapsed.add(holdover)
+
+
+def confirm(w: World, context: Context, token: bytes, job_id: int) -> None:
+    """A worker says, by a settlement that comes too late, that the handler of an ended attempt has stopped."""
+    holdover = w.holdovers.get((claim_of(token), job_id))
+    if holdover is None or not w.mint.is_genuine(token):
+        return
+    owner = w.queues[holdover.queue].tenant_name
+    if owner == context.tenant if not context.tenants else ("*" in context.tenants or owner in context.tenants):
+        w.elapsed.cancel(holdover)
+        end_holdover(w, holdover)
+
+
+def end_holdover(w: World, holdover: Holdover) -> None:
+    del w.holdovers[(int(holdover.claim), int(holdover.job))]
+    q = w.queues[holdover.queue]
+    t = w.tenants[q.tenant]
+    q.held_over -= 1
+    t.held_over -= 1
+    if holdover.limits is not None:
+        give_back(w, holdover.limits)
+    if holdover.group and q.groups is not None:
+        group = q.groups.get(holdover.group)
+        assert group is not None
+        job = w.index.get(holdover.job)
+        if job is not None and _waits_again(job) and not q.group_relaxed:
+            # It timed out and is to be tried again: in strict order the slot is its own.
+            side_of(job).holds_group = True
+        else:
+            free_slot(w, q, group)
+        drop_if_empty(q, group)
+    activate(w, q)
+    if t.held_queues:
+        reactivate_tenant(w, t)
+
+
+def _waits_again(job: Job) -> bool:
+    side = job.side
+    return (
+        side is not None
+        and side.joined > 0
+        and (job.state == RETRYING or job.state == SCHEDULED)
+        and not side.holds_group
+    )
+
+
+def give_up_slot(w: World, q: Queue, job: Job) -> None:
+    """The job waits for another try: in relaxed order, or when it is ready at once, its group's slot is free."""
+    side = job.side
+    if side is not None and side.holds_group:
+        group = group_of(q, job)
+        assert group is not None
+        side.holds_group = False
+        free_slot(w, q, group)
+
+
+def finish(w: World, q: Queue, job: Job, state: i32, reason: str) -> None:
+    """The job, which stands nowhere and runs no more, ends."""
+    job.state = state
+    job.ended_at = w.wall_ms
+    count_live(w, q, job, -1)
+    if state == COMPLETED:
+        q.completed += 1
+    elif state == FAILED:
+        q.failed += 1
+    else:
+        q.cancelled += 1
+    side = job.side
+    if side is not None:
+        side.reason = reason
+        finish_side(w, q, job)
+    keep(w, q, job)
+
+
+def count_live(w: World, q: Queue, job: Job, by: i64) -> None:
+    """The job, with its payload, joins (1) or leaves (-1) what is alive in the store."""
+    size: i64 = len(job.payload) * by
+    t = w.tenants[q.tenant]
+    t.jobs += by
+    w.jobs += by
+    q.bytes += size
+    t.bytes += size
+    w.bytes += size
+
+
+def finish_side(w: World, q: Queue, job: Job) -> None:
+    side = side_of(job)
+    if side.expiry is not None:
+        w.wall.cancel(side.expiry)
+        side.expiry = None
+    extras = side.extras
+    if extras is not None:
+        if side.holds_unique:
+            assert q.unique is not None
+            q.unique.remove(extras.unique_key)
+            side.holds_unique = False
+            if q.unique.size == 0:
+                q.unique = None
+        if extras.idempotency_key:
+            _free_idempotency(w, q, extras.idempotency_key, job)
+        if side.debounced:
+            close_window(w, q, extras.debounce_key, job)
+        if extras.group:
+            leave_group(w, q, job)
+        if extras.depends_on:
+            owed = Owed(OWED_UNPIN, job.id)
+            owed.ids = list(extras.depends_on)
+            w.owed.append(owed)
+    if side.dependents is not None:
+        owed = Owed(OWED_DEPENDENTS, job.id)
+        owed.state = i64(job.state)
+        owed.ids = side.dependents
+        side.dependents = None
+        w.owed.append(owed)
+    if side.watchers is not None:
+        _answer_watchers(w, job)
+
+
+def _free_idempotency(w: World, q: Queue, key: str, job: Job) -> None:
+    """Kept on until its time from enqueue is over; if it is over already, the key is free with the job's end."""
+    name = f"{job.spec.options.task}\n{key}"
+    if q.idempotent is not None:
+        entry = q.idempotent.get(name)
+        if entry is not None and entry.job == job.id and not entry.live:
+            del q.idempotent[name]
+
+
+def close_window(w: World, q: Queue, key: str, job: Job) -> None:
+    """A trailing window ends when its job is no longer waiting to run."""
+    side = side_of(job)
+    side.debounced = False
+    if q.windows is not None:
+        window = q.windows.get(key)
+        if window is not None and window.job == job.id:
+            del q.windows[key]
+            if not q.windows:
+                q.windows = None
+
+
+def _answer_watchers(w: World, job: Job) -> None:
+    side = side_of(job)
+    assert side.watchers is not None
+    for ticket in side.watchers:
+        watch = w.watches.pop(ticket, None)
+        if watch is not None:
+            w.elapsed.cancel(watch)
+            w.outbox.append((ticket, record(job)))
+            side.pins -= 1
+    side.watchers = None
+
+
+def remember(w: World, job: Job, attempt: i64, cause: i64, error: Failed | None) -> None:
+    """Add the attempt that is over to the job's history."""
+    side = side_of(job)
+    if side.history is None:
+        side.history = []
+    worker = job.lease.worker if job.lease is not None else ""
+    side.history.append(
+        Ended(
+            int(attempt),
+            int(job.delivery),
+            worker,
+            int(job.started_at),
+            int(w.wall_ms),
+            CAUSE_NAMES[cause],
+            error,
+        )
+    )
+    if len(side.history) > HISTORY_MAX:
+        del side.history[0]
+    if error is not None:
+        side.error = error
+
+
+def fail_waiting(w: World, q: Queue, job: Job, cause: i64, reason: str) -> None:
+    """A job that is not running (and stands nowhere any more) ends `failed`."""
+    q.count(i64(job.state), -1)
+    job.seq += 1
+    job.state = FAILED
+    w.log.plain(job, event.FAILED, cause, FAILED, reason, NO_FAILURE)
+    side_of(job)
+    finish(w, q, job, FAILED, reason)
+
+
+def try_again(w: World, q: Queue, job: Job, delay: i64) -> None:
+    """After a failed attempt: retrying until the delay is over, or ready at once. `job.state` says which."""
+    if delay > 0:
+        job.state = RETRYING
+        q.retrying += 1
+        if q.group_relaxed:
+            give_up_slot(w, q, job)
+        wait_until(w, job, w.wall_ms + delay)
+    else:
+        job.run_at = w.wall_ms
+        give_up_slot(w, q, job)
+        make_ready(w, q, job, True)

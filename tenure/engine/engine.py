@@ -1,0 +1,296 @@
+"""The engine: the owned stores' state machine. `verb(context, request, now) -> answer`, and events in its log.
+
+It is deterministic and single-threaded: no clock, no randomness, no IO. Every verb is one step: first what is due is done,
+then the request, then what the step owes, then waiting claims are served; the second and last are within the bound of
+1,000 jobs besides those the request names. Waiting verbs answer a ticket, and the answer follows in the outbox.
+"""
+
+from mypy_extensions import i64
+
+from tenure.core import bound
+from tenure.core.answer import Answers, Claimed, Extended
+from tenure.core.clock import Now
+from tenure.core.error import InvalidRequest, JobNotFound
+from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
+from tenure.core.request import EMIT, LOG, Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.state import SETTLE_RELEASE, is_terminal
+from tenure.core.tenant import ANY_TENANT, Context
+from tenure.engine import query
+from tenure.engine.alarm import NEVER
+from tenure.engine.change import change
+from tenure.engine.claim import claim_now, forget_waiter, wait
+from tenure.engine.configure import configure, see_worker
+from tenure.engine.duty import BUDGET, finish_step, forget_watch, ring_alarms
+from tenure.engine.enqueue import enqueue
+from tenure.engine.job import Job
+from tenure.engine.load import load
+from tenure.engine.place import side_of
+from tenure.engine.session import NOT_SEEN, look_up, note, still_leased
+from tenure.engine.settle import append, extend, settle
+from tenure.engine.verify import verify
+from tenure.engine.world import Watch, World
+
+EVENTS_PAGE_MAX = 10_000
+EVENT_RUNS_PER_READ = 10_000
+
+
+class Engine:
+    def __init__(self, secret: bytes, epoch: int, now: Now) -> None:
+        if len(secret) < 16:
+            raise InvalidRequest("secret", len(secret), "it must have at least 16 bytes")
+        self._w = World(secret, epoch, now.wall_ms, now.elapsed_ms)
+        self._w.log.begin(now.wall_ms)
+
+    # Steps.
+
+    def _begin(self, now: Now) -> i64:
+        """Move the clock, and do what is due; answers the budget left."""
+        w = self._w
+        if now.elapsed_ms > w.elapsed_ms:
+            w.elapsed_ms = now.elapsed_ms
+        if now.wall_ms > w.wall_ms:
+            w.wall_ms = now.wall_ms
+        w.log.begin(w.wall_ms)
+        if w.wall.next_ms > w.wall_ms and w.elapsed.next_ms > w.elapsed_ms:
+            return BUDGET
+        budget = ring_alarms(w, BUDGET)
+        self._end(budget)
+        return budget
+
+    def _end(self, budget: i64) -> None:
+        w = self._w
+        if w.ended or w.owed or w.dirty or w.changed_limits:
+            finish_step(w, budget)
+
+    def tick(self, now: Now) -> Now | None:
+        """Do what is due and owed; answers when to come again: `now` itself when there is more to do at once."""
+        w = self._w
+        self._end(self._begin(now))
+        if self._has_work():
+            return Now(w.wall_ms, w.elapsed_ms)
+        wall: i64 = w.wall.next_ms
+        elapsed: i64 = w.elapsed.next_ms
+        if wall == NEVER and elapsed == NEVER:
+            return None
+        return Now(wall, elapsed)
+
+    def _has_work(self) -> bool:
+        w = self._w
+        w.wall.peek(w.wall_ms)
+        w.elapsed.peek(w.elapsed_ms)
+        if w.wall.next_ms <= w.wall_ms or w.elapsed.next_ms <= w.elapsed_ms:
+            return True
+        return bool(w.dirty) or any(owed.next_elapsed <= w.elapsed_ms for owed in w.owed)
+
+    def drain_outbox(self) -> list[tuple[int, object]]:
+        """Answers to tickets since the last call: Claimed, JobRecord (None: time is over), or the count of a sweep."""
+        w = self._w
+        if not w.outbox:
+            return []
+        sent = w.outbox
+        w.outbox = []
+        return sent
+
+    def withdraw(self, ticket: int, now: Now) -> None:
+        """Nobody waits for this ticket any more."""
+        budget = self._begin(now)
+        w = self._w
+        waiter = w.waiters.get(ticket)
+        if waiter is not None:
+            forget_waiter(w, waiter)
+        watch = w.watches.get(ticket)
+        if watch is not None:
+            forget_watch(w, watch)
+        self._end(budget)
+
+    def give_back(self, claimed: Claimed, now: Now) -> None:
+        """The answer could not be delivered: release what it leased, at once."""
+        tokens = [claimed.token] * len(claimed.ids)
+        context = Context(tenants=(ANY_TENANT,))
+        self.settle(context, Settle(SETTLE_RELEASE, claimed.ids, tokens), now)
+
+    # Verbs that change something.
+
+    def enqueue(self, context: Context, batch: Batch, now: Now) -> Answers:
+        budget = self._begin(now)
+        op = context.op
+        if op is not None:
+            seen = look_up(self._w, context.tenant, op)
+            if seen is not NOT_SEEN:
+                assert isinstance(seen, Answers)
+                return seen
+        answers = enqueue(self._w, context.tenant, batch, False)
+        self._end(budget)
+        if op is not None:
+            note(self._w, context.tenant, op, answers)
+        return answers
+
+    def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
+        budget = self._begin(now)
+        w = self._w
+        op = context.op
+        if op is not None:
+            seen = look_up(w, context.tenant, op)
+            if seen is not NOT_SEEN:
+                assert isinstance(seen, Claimed)
+                again = still_leased(w, seen)
+                if again is not None:
+                    return again
+        if claim.worker:
+            see_worker(w, claim.worker)
+        answer = claim_now(w, claim, context.tenant, context.tenants, context.connection)
+        self._end(budget)
+        if not answer.ids and claim.wait_ms > 0:
+            answer.ticket = int(wait(w, claim, context.tenant, context.tenants, context.connection))
+        elif op is not None:
+            note(w, context.tenant, op, answer)
+        return answer
+
+    def claim_answered(self, context: Context, answer: Claimed) -> None:
+        """A waiting claim was answered: remember it for a repeat of its operation."""
+        if context.op is not None:
+            note(self._w, context.tenant, context.op, answer)
+
+    def settle(self, context: Context, request: Settle, now: Now) -> Answers:
+        budget = self._begin(now)
+        op = context.op
+        if op is not None:
+            seen = look_up(self._w, context.tenant, op)
+            if seen is not NOT_SEEN:
+                assert isinstance(seen, Answers)
+                return seen
+        answers = settle(self._w, context, request)
+        self._end(budget)
+        if op is not None:
+            note(self._w, context.tenant, op, answers)
+        return answers
+
+    def extend(self, context: Context, request: Extend, now: Now) -> Extended:
+        budget = self._begin(now)
+        answer = extend(self._w, context, request)
+        self._end(budget)
+        return answer
+
+    def change(self, context: Context, request: Change, now: Now) -> Answers:
+        budget = self._begin(now)
+        op = context.op
+        if op is not None:
+            seen = look_up(self._w, context.tenant, op)
+            if seen is not NOT_SEEN:
+                assert isinstance(seen, Answers)
+                return seen
+        answers = change(self._w, context, request)
+        self._end(budget)
+        if op is not None:
+            note(self._w, context.tenant, op, answers)
+        return answers
+
+    def append(self, context: Context, request: Append, now: Now) -> int:
+        budget = self._begin(now)
+        offset = append(self._w, context, request)
+        self._end(budget)
+        return offset
+
+    def configure(self, context: Context, request: Configure, now: Now) -> dict[str, object]:
+        budget = self._begin(now)
+        settings = configure(self._w, context, request)
+        self._end(budget)
+        return settings
+
+    def load(self, context: Context, request: Load, now: Now) -> LoadReport:
+        budget = self._begin(now)
+        report = load(self._w, context.tenant, request)
+        self._end(budget)
+        return report
+
+    def watch(self, context: Context, id: int, wait_ms: int, now: Now) -> int:
+        """A ticket for the job's end, or 0 when it has ended already."""
+        budget = self._begin(now)
+        bound.wait_ms("wait_ms", wait_ms)
+        job = self._visible(context, id)
+        w = self._w
+        ticket = 0
+        if not is_terminal(int(job.state)):
+            w.last_ticket += 1
+            ticket = int(w.last_ticket)
+            watch = Watch(w.elapsed_ms + wait_ms, w.last_ticket, job.id)
+            w.watches[ticket] = watch
+            w.elapsed.add(watch)
+            side = side_of(job)
+            if side.watchers is None:
+                side.watchers = []
+            side.watchers.append(ticket)
+            side.pins += 1
+        self._end(budget)
+        return ticket
+
+    # Verbs that read.
+
+    def get(self, context: Context, ids: list[int], custom_ids: list[str], now: Now) -> list[JobRecord | None]:
+        self._end(self._begin(now))
+        return query.get(self._w, context, ids, custom_ids)
+
+    def find(self, context: Context, filter: Filter, limit: int, cursor: str, now: Now) -> JobPage:
+        self._end(self._begin(now))
+        return query.find(self._w, context, filter, limit, cursor)
+
+    def count(self, context: Context, queue: str, now: Now) -> dict[str, dict[str, int]]:
+        self._end(self._begin(now))
+        return query.count(self._w, context, queue)
+
+    def groups(self, context: Context, queue: str, now: Now) -> list[DeadLetterGroup]:
+        self._end(self._begin(now))
+        return query.groups(self._w, context, queue)
+
+    def explain(self, context: Context, id: int, now: Now) -> Explanation:
+        self._end(self._begin(now))
+        return query.explain(self._w, self._visible(context, id))
+
+    def events(self, context: Context, cursor: str, limit: int, now: Now) -> EventPage:
+        self._end(self._begin(now))
+        if not 0 < limit <= EVENTS_PAGE_MAX:
+            raise InvalidRequest("limit", limit, f"it must be from 1 to {EVENTS_PAGE_MAX}")
+        log = self._w.log
+        if cursor == "end":
+            return EventPage((), f"e{int(log.seq)}")
+        if not cursor:
+            after: i64 = log.oldest() - 1
+        elif cursor[0] == "e" and cursor[1:].isdecimal() and len(cursor) <= 20:
+            after = int(cursor[1:])
+        else:
+            raise InvalidRequest("cursor", cursor, "it must be a cursor that a page answered, empty, or end")
+        tenant = "" if ANY_TENANT in context.tenants else context.tenant
+        found, upto = log.read(after, limit, tenant, EVENT_RUNS_PER_READ)
+        return EventPage(tuple(found), f"e{upto}")
+
+    def last_event(self) -> int:
+        return int(self._w.log.seq)
+
+    def stream(self, context: Context, id: int, kind: int, offset: int, limit: int, now: Now) -> list[StreamItem]:
+        self._end(self._begin(now))
+        if kind != LOG and kind != EMIT:
+            raise InvalidRequest("kind", kind, "it must be log or emit")
+        if offset < 0 or not 0 < limit <= bound.BATCH_ITEMS_MAX:
+            raise InvalidRequest(
+                "offset", offset, f"it must not be negative, and limit from 1 to {bound.BATCH_ITEMS_MAX}"
+            )
+        side = self._visible(context, id).side
+        if side is None:
+            return []
+        items = side.log if kind == LOG else side.stream
+        if items is None:
+            return []
+        first = int(side.log_first) if kind == LOG else 0
+        start = max(offset - first, 0)
+        return items[start : start + limit]
+
+    def _visible(self, context: Context, id: int) -> Job:
+        bound.job_id("id", id)
+        job = self._w.index.get(id)
+        if job is None or not self._w.is_visible(job, context.tenant, context.tenants):
+            raise JobNotFound(id)
+        return job
+
+    def verify(self) -> list[str]:
+        """Recompute every index, count and invariant; answers what is wrong."""
+        return verify(self._w)

@@ -1,0 +1,506 @@
+"""The event log: runs of events in a compact binary form, kept in chunks, read from any seq.
+
+Events that come in a row and differ only in their job are one run: a header, then a few bytes per event. 10,000 jobs
+enqueued by one request cost about five bytes each.
+
+Format, version 1. Numbers are varints (seven bits a byte, low first) unless said otherwise; signed ones are zigzag;
+texts are their length and UTF-8.
+
+    run     bytes u32 · count u32 · layout u8 · type u8 · cause u8 · state+1 u8 · at i64 · first seq i64
+            tenant · queue · task · worker, then the layout's header and rows; job ids are signed steps from the last
+    ENQUEUED  header: priority signed, max_attempts, limit keys (count, texts)
+              row: id, run_at - at signed, expires_at - at signed or 0, payload bytes,
+                   flags (1 group, 2 unique hash, 4 depends_on), then those
+    STARTED   row: id, job_seq, attempt, delivery, at - ready_at
+    ENDED     header: reason, error type, message, fingerprint
+              row: id, job_seq, attempt, delivery, at - created_at, at - ready_at, at - started_at, result bytes,
+                   run_at - at signed
+    PLAIN     header: reason, error type, message, fingerprint; row: id, job_seq, attempt, delivery, run_at - at signed
+    NOTICE    row: id, job_seq, attempt, delivery, detail (JSON text)
+
+To change it: raise VERSION, add a layout or a field at the end of a row under a new layout number, and keep the reader of
+the old one; numbers of layouts and types are never used again for something else.
+"""
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
+from mypy_extensions import i32, i64, u8
+
+from tenure.core.error import EventsLost
+from tenure.core.event import EVENT_NAMES, MESSAGE_BYTES_MAX
+from tenure.core.record import Event, Failed
+from tenure.core.state import CAUSE_NAMES, STATE_NAMES
+from tenure.engine.job import NO_SPEC, Job, Spec
+
+VERSION: Final = 1
+CHUNK_BYTES: Final = 64 * 1024
+
+L_ENQUEUED: Final = 1
+L_STARTED: Final = 2
+L_ENDED: Final = 3
+L_PLAIN: Final = 4
+L_NOTICE: Final = 5
+
+NO_FAILURE: Final = Failed()
+
+
+class Chunk:
+    def __init__(self, first: i64, last: i64, data: bytes) -> None:
+        self.first: i64 = first
+        self.last: i64 = last
+        self.data = data
+
+
+class EventLog:
+    def __init__(self, events_max: i64) -> None:
+        self.events_max: i64 = events_max
+        self.seq: i64 = 0  # of the newest event
+        self._chunks: list[Chunk] = []
+        self._out = BytesWriter()
+        self._out_first: i64 = 1  # seq of the first event in _out
+        self._at: i64 = 0
+        # The open run.
+        self._start: i64 = -1
+        self._count: i64 = 0
+        self._layout: i64 = 0
+        self._type: i64 = 0
+        self._cause: i64 = 0
+        self._state: i32 = 0
+        self._spec: Spec = NO_SPEC
+        self._worker: str = ""
+        self._reason: str = ""
+        self._failed: Failed = NO_FAILURE
+        self._last_id: i64 = 0
+
+    def begin(self, at: i64) -> None:
+        """A new step: its events have this time."""
+        if at != self._at:
+            self._close()
+            self._at = at
+
+    # Writing, one method per layout.
+
+    def enqueued(self, job: Job, type: i64, cause: i64) -> None:
+        self._open(L_ENQUEUED, type, cause, job.state, job.spec, "", "", NO_FAILURE)
+        out = self._out
+        self._step_to(job.id)
+        _put_signed(out, job.run_at - self._at)
+        side = job.side
+        if side is None:
+            out.append(u8(0))
+            _put(out, len(job.payload))
+            out.append(u8(0))
+            return
+        _put_signed(out, side.expires_at - self._at if side.expires_at else 0)
+        _put(out, len(job.payload))
+        extras = side.extras
+        if extras is None:
+            out.append(u8(0))
+            return
+        flags = (1 if extras.group else 0) | (2 if extras.unique_key else 0) | (4 if extras.depends_on else 0)
+        _put(out, flags)
+        if extras.group:
+            _put_text(out, extras.group)
+        if extras.unique_key:
+            out.write(sha256(extras.unique_key.encode("utf-8", "replace")).digest()[:8])
+        if extras.depends_on:
+            _put(out, len(extras.depends_on))
+            for id in extras.depends_on:
+                _put(out, id)
+
+    def started(self, job: Job, worker: str, cause: i64) -> None:
+        self._open(L_STARTED, 2, cause, job.state, job.spec, worker, "", NO_FAILURE)
+        out = self._out
+        self._step_to(job.id)
+        _put(out, i64(job.seq))
+        _put(out, i64(job.attempt))
+        _put(out, i64(job.delivery))
+        _put(out, self._at - job.ready_at)
+
+    def ended(
+        self, job: Job, type: i64, cause: i64, worker: str, reason: str, failed: Failed, attempt: i64, result_bytes: i64
+    ) -> None:
+        """An attempt is over. `attempt` is the one that ended, also when it was given back."""
+        self._open(L_ENDED, type, cause, job.state, job.spec, worker, reason, failed)
+        out = self._out
+        at: i64 = self._at
+        self._step_to(job.id)
+        _put(out, i64(job.seq))
+        _put(out, attempt)
+        _put(out, i64(job.delivery))
+        _put(out, at - job.created_at)
+        _put(out, at - job.ready_at)
+        _put(out, at - job.started_at)
+        _put(out, result_bytes)
+        _put_signed(out, job.run_at - at)
+
+    def plain(self, job: Job, type: i64, cause: i64, state: i32, reason: str, failed: Failed) -> None:
+        self._open(L_PLAIN, type, cause, state, job.spec, "", reason, failed)
+        out = self._out
+        self._step_to(job.id)
+        _put(out, i64(job.seq))
+        _put(out, i64(job.attempt))
+        _put(out, i64(job.delivery))
+        _put_signed(out, job.run_at - self._at)
+
+    def notice(
+        self, job: Job | None, type: i64, cause: i64, spec: Spec, worker: str, detail: dict[str, object]
+    ) -> None:
+        state: i32 = -1
+        if job is not None:
+            state = job.state
+        self._open(L_NOTICE, type, cause, state, spec, worker, "", NO_FAILURE)
+        out = self._out
+        if job is None:
+            self._step_to(0)
+            out.write(b"\0\0\0")
+        else:
+            self._step_to(job.id)
+            _put(out, i64(job.seq))
+            _put(out, i64(job.attempt))
+            _put(out, i64(job.delivery))
+        text = msgspec.json.encode(detail)
+        _put(out, len(text))
+        out.write(text)
+
+    def _step_to(self, id: i64) -> None:
+        _put_signed(self._out, id - self._last_id)
+        self._last_id = id
+
+    def _open(
+        self, layout: i64, type: i64, cause: i64, state: i32, spec: Spec, worker: str, reason: str, failed: Failed
+    ) -> None:
+        if (
+            self._start >= 0
+            and self._layout == layout
+            and self._type == type
+            and self._cause == cause
+            and self._state == state
+            and self._spec is spec
+            and self._worker is worker
+            and self._reason is reason
+            and self._failed is failed
+        ):
+            self.seq += 1
+            self._count += 1
+            return
+        self._close()
+        self.seq += 1
+        out = self._out
+        self._start = len(out)
+        self._count = 1
+        self._layout = layout
+        self._type = type
+        self._cause = cause
+        self._state = state
+        self._spec = spec
+        self._worker = worker
+        self._reason = reason
+        self._failed = failed
+        self._last_id = 0
+        write_i64_le(out, 0)
+        out.append(u8(layout))
+        out.append(u8(type))
+        out.append(u8(cause))
+        out.append(u8(state + 1))
+        write_i64_le(out, self._at)
+        write_i64_le(out, self.seq)
+        out.write(spec_head(spec))
+        _put_text(out, worker)
+        if layout == L_ENQUEUED:
+            options = spec.options
+            _put_signed(out, options.priority)
+            _put(out, options.max_attempts)
+            _put(out, len(options.limit_keys))
+            for key in options.limit_keys:
+                _put_text(out, key)
+        elif layout == L_ENDED or layout == L_PLAIN:
+            _put_text(out, reason)
+            _put_text(out, failed.type)
+            _put_text(out, failed.message[:MESSAGE_BYTES_MAX])
+            _put_text(out, failed.fingerprint)
+
+    def _close(self) -> None:
+        start: i64 = self._start
+        if start < 0:
+            return
+        out = self._out
+        size: i64 = len(out) - start
+        _patch_u32(out, start, size)
+        _patch_u32(out, start + 4, self._count)
+        self._start = -1
+        if len(out) >= CHUNK_BYTES:
+            self._chunks.append(Chunk(self._out_first, self.seq, out.getvalue()))
+            self._out = BytesWriter()
+            self._out_first = self.seq + 1
+            self._trim()
+
+    def _trim(self) -> None:
+        drop: i64 = 0
+        while drop < len(self._chunks) and self.seq - self._chunks[drop].last >= self.events_max:
+            drop += 1
+        if drop:
+            del self._chunks[:drop]
+
+    # Reading.
+
+    def oldest(self) -> i64:
+        """The seq of the oldest event kept, or of the next one when there is none."""
+        return self._chunks[0].first if self._chunks else self._out_first
+
+    def read(self, after: i64, limit: i64, tenant: str, runs_max: i64) -> tuple[list[Event], int]:
+        """Events with seq > after of one tenant ("" is all), and the seq up to which everything was looked at.
+
+        `runs_max` bounds how much of other tenants' history is passed over in one call.
+        """
+        if after + 1 < self.oldest():
+            raise EventsLost(int(self.oldest()))
+        self._close()
+        found: list[Event] = []
+        upto: i64 = after
+        for chunk in self._chunks_after(after):
+            data = chunk.data
+            at: i64 = 0
+            while at < len(data):
+                size = i64(read_i32_le(data, at))
+                count = i64(read_i32_le(data, at + 4))
+                first: i64 = read_i64_le(data, at + 20)
+                if first + count > after + 1:
+                    runs_max -= 1
+                    reader = Reader(data, at)
+                    if not tenant or reader.tenant == tenant:
+                        upto = reader.read(after, limit, found)
+                    else:
+                        upto = first + count - 1
+                    if len(found) >= limit or runs_max <= 0:
+                        return found, int(upto)
+                at += size
+        return found, int(upto)
+
+    def _chunks_after(self, after: i64) -> list[Chunk]:
+        low: i64 = 0
+        high: i64 = len(self._chunks)
+        while low < high:
+            middle = (low + high) // 2
+            if self._chunks[middle].last <= after:
+                low = middle + 1
+            else:
+                high = middle
+        # A page of events rarely spans more than a few chunks; the reader stops by itself.
+        chunks = self._chunks[low : low + 256]
+        if low + 256 >= len(self._chunks) and len(self._out):
+            chunks.append(Chunk(self._out_first, self.seq, self._out.getvalue()))
+        return chunks
+
+
+class Reader:
+    """Reads one run."""
+
+    def __init__(self, data: bytes, start: i64) -> None:
+        self._data = data
+        self._count = i64(read_i32_le(data, start + 4))
+        self._layout: i64 = data[start + 8]
+        self._type = EVENT_NAMES[data[start + 9]]
+        self._cause = CAUSE_NAMES[data[start + 10]]
+        state = data[start + 11]
+        self._state = STATE_NAMES[state - 1] if 0 < state <= len(STATE_NAMES) else ""
+        self._time: i64 = read_i64_le(data, start + 12)
+        self._seq: i64 = read_i64_le(data, start + 20)
+        self._pos: i64 = start + 28
+        self.tenant = self._text()
+        self._queue = self._text()
+        self._task = self._text()
+        self._worker = self._text()
+        self._priority: i64 = 0
+        self._max_attempts: i64 = 0
+        self._limit_keys: tuple[str, ...] = ()
+        self._reason = ""
+        self._error_type = ""
+        self._message = ""
+        self._fingerprint = ""
+        if self._layout == L_ENQUEUED:
+            self._priority = self._signed()
+            self._max_attempts = self._number()
+            keys: list[str] = []
+            left: i64 = self._number()
+            while left > 0:
+                keys.append(self._text())
+                left -= 1
+            self._limit_keys = tuple(keys)
+        elif self._layout == L_ENDED or self._layout == L_PLAIN:
+            self._reason = self._text()
+            self._error_type = self._text()
+            self._message = self._text()
+            self._fingerprint = self._text()
+
+    def read(self, after: i64, limit: i64, found: list[Event]) -> i64:
+        """Append the run's events after seq `after` until `found` has `limit`; answers the last seq looked at."""
+        id: i64 = 0
+        seq: i64 = self._seq
+        last: i64 = seq + self._count - 1
+        while seq <= last:
+            id += self._signed()
+            event = self._row(seq, id)
+            if seq > after:
+                found.append(event)
+                if len(found) >= limit:
+                    return seq
+            seq += 1
+        return last
+
+    def _row(self, seq: i64, id: i64) -> Event:
+        at: i64 = self._time
+        layout: i64 = self._layout
+        if layout == L_ENQUEUED:
+            return self._enqueued(seq, id)
+        job_seq: i64 = self._number()
+        attempt: i64 = self._number()
+        delivery: i64 = self._number()
+        enqueued_at: i64 = 0
+        ready_at: i64 = 0
+        started_at: i64 = 0
+        run_at: i64 = 0
+        run_ms: i64 = 0
+        result_bytes: i64 = 0
+        detail: dict[str, object] = {}
+        if layout == L_STARTED:
+            ready_at = at - self._number()
+            started_at = at
+        elif layout == L_ENDED:
+            enqueued_at = at - self._number()
+            ready_at = at - self._number()
+            run_ms = self._number()
+            started_at = at - run_ms
+            result_bytes = self._number()
+            run_at = at + self._signed()
+        elif layout == L_PLAIN:
+            run_at = at + self._signed()
+        else:
+            detail = msgspec.json.decode(self._text(), type=dict[str, object])
+        return Event(
+            seq=int(seq),
+            job_seq=int(job_seq),
+            at=int(at),
+            type=self._type,
+            tenant=self.tenant,
+            queue=self._queue,
+            task=self._task,
+            job=int(id),
+            state=self._state,
+            attempt=int(attempt),
+            delivery=int(delivery),
+            worker=self._worker,
+            cause=self._cause,
+            run_at=int(run_at),
+            enqueued_at=int(enqueued_at),
+            ready_at=int(ready_at),
+            started_at=int(started_at),
+            wait_ms=int(started_at - ready_at),
+            run_ms=int(run_ms),
+            result_bytes=int(result_bytes),
+            reason=self._reason,
+            error_type=self._error_type,
+            message=self._message,
+            fingerprint=self._fingerprint,
+            detail=detail,
+        )
+
+    def _enqueued(self, seq: i64, id: i64) -> Event:
+        run_at: i64 = self._time + self._signed()
+        expires: i64 = self._signed()
+        payload_bytes: i64 = self._number()
+        flags: i64 = self._number()
+        group = self._text() if flags & 1 else ""
+        unique = ""
+        if flags & 2:
+            unique = self._data[self._pos : self._pos + 8].hex()
+            self._pos += 8
+        depends_on: list[int] = []
+        if flags & 4:
+            left: i64 = self._number()
+            while left > 0:
+                depends_on.append(self._number())
+                left -= 1
+        return Event(
+            seq=int(seq),
+            job_seq=1,
+            at=int(self._time),
+            type=self._type,
+            tenant=self.tenant,
+            queue=self._queue,
+            task=self._task,
+            job=int(id),
+            state=self._state,
+            cause=self._cause,
+            run_at=int(run_at),
+            expires_at=int(self._time + expires) if expires else 0,
+            priority=int(self._priority),
+            max_attempts=int(self._max_attempts) if self._max_attempts else None,
+            group=group,
+            limit_keys=self._limit_keys,
+            depends_on=tuple(depends_on),
+            unique_hash=unique,
+            payload_bytes=int(payload_bytes),
+        )
+
+    def _number(self) -> i64:
+        data = self._data
+        pos: i64 = self._pos
+        byte: i64 = data[pos]
+        number: i64 = byte & 127
+        scale: i64 = 128
+        while byte >= 128:
+            pos += 1
+            byte = data[pos]
+            number += (byte & 127) * scale
+            scale *= 128
+        self._pos = pos + 1
+        return number
+
+    def _signed(self) -> i64:
+        number: i64 = self._number()
+        half: i64 = number // 2
+        return half if number % 2 == 0 else -half - 1
+
+    def _text(self) -> str:
+        size: i64 = self._number()
+        text = self._data[self._pos : self._pos + size].decode()
+        self._pos += size
+        return text
+
+
+def spec_head(spec: Spec) -> bytes:
+    """Tenant, queue and task as they stand in every run's header; made once per spec."""
+    if not spec.head:
+        out = BytesWriter()
+        _put_text(out, spec.tenant_name)
+        _put_text(out, spec.options.queue)
+        _put_text(out, spec.options.task)
+        spec.head = out.getvalue()
+    return spec.head
+
+
+def _put(out: BytesWriter, number: i64) -> None:
+    while number >= 128:
+        out.append(u8((number & 127) | 128))
+        number = number >> 7
+    out.append(u8(number))
+
+
+def _put_signed(out: BytesWriter, number: i64) -> None:
+    _put(out, number * 2 if number >= 0 else -number * 2 - 1)
+
+
+def _put_text(out: BytesWriter, text: str) -> None:
+    raw = text.encode("utf-8", "replace")
+    _put(out, len(raw))
+    out.write(raw)
+
+
+def _patch_u32(out: BytesWriter, at: i64, number: i64) -> None:
+    for shift in range(4):
+        out[at + shift] = u8(number % 256)
+        number = number // 256

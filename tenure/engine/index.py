@@ -1,0 +1,192 @@
+"""Finding a job by its id, and remembering how removed ones ended.
+
+Ids are dense and rising, so the index is pages of 1,024 slots, dropped when empty; a page left with a few survivors
+shrinks to a small dict. No structure grows by rehashing millions of entries, so no insert stalls.
+"""
+
+from array import array
+from typing import Final
+
+from mypy_extensions import i64
+
+from tenure.engine.job import NO_JOB, Job
+
+PAGE: Final = 1024
+SPARSE: Final = 64
+
+
+class Page:
+    def __init__(self) -> None:
+        self.slots: list[Job] | None = [NO_JOB] * PAGE
+        self.few: dict[int, Job] | None = None
+        self.live: i64 = 0
+
+
+class Index:
+    def __init__(self) -> None:
+        self._pages: dict[int, Page] = {}
+        self._last: Page | None = None
+        self._last_number: i64 = -1
+        self._newest: i64 = -1
+        self.size: i64 = 0
+
+    def _page(self, number: i64) -> Page | None:
+        if number == self._last_number:
+            return self._last
+        page = self._pages.get(number)
+        if page is not None:
+            self._last = page
+            self._last_number = number
+        return page
+
+    def get(self, id: i64) -> Job | None:
+        page = self._page(id // PAGE)
+        if page is None:
+            return None
+        slots = page.slots
+        if slots is None:
+            assert page.few is not None
+            return page.few.get(id)
+        job = slots[id % PAGE]
+        return None if job is NO_JOB else job
+
+    def add(self, job: Job) -> None:
+        number: i64 = job.id // PAGE
+        page = self._page(number)
+        if page is None:
+            page = Page()
+            self._pages[number] = page
+            self._last = page
+            self._last_number = number
+            if number > self._newest:
+                self._newest = number
+        slots = page.slots
+        if slots is None:
+            assert page.few is not None
+            page.few[job.id] = job
+        else:
+            slots[job.id % PAGE] = job
+        page.live += 1
+        self.size += 1
+
+    def remove(self, id: i64) -> None:
+        number: i64 = id // PAGE
+        page = self._page(number)
+        assert page is not None, "the job is not in the index"
+        slots = page.slots
+        if slots is None:
+            assert page.few is not None
+            del page.few[id]
+        else:
+            slots[id % PAGE] = NO_JOB
+        page.live -= 1
+        self.size -= 1
+        if page.live == 0:
+            del self._pages[number]
+            if number == self._last_number:
+                self._last = None
+                self._last_number = -1
+        elif slots is not None and page.live <= SPARSE and number < self._newest:
+            self._shrink(page, slots)
+
+    def _shrink(self, page: Page, slots: list[Job]) -> None:
+        few: dict[int, Job] = {}
+        for job in slots:
+            if job is not NO_JOB:
+                few[job.id] = job
+        page.few = few
+        page.slots = None
+
+    def scan(self, after: i64, limit: i64, upto: i64) -> list[Job]:
+        """At most `limit` jobs with after < id <= upto, in the order of their ids."""
+        found: list[Job] = []
+        first: i64 = (after + 1) // PAGE
+        numbers = self._numbers_from(first, upto // PAGE, limit)
+        for number in numbers:
+            page = self._pages[number]
+            slots = page.slots
+            if slots is None:
+                assert page.few is not None
+                jobs = [page.few[id] for id in sorted(page.few)]
+            else:
+                jobs = slots
+            for job in jobs:
+                if job is not NO_JOB and after < job.id <= upto:
+                    found.append(job)
+                    if len(found) >= limit:
+                        return found
+        return found
+
+    def _numbers_from(self, first: i64, last: i64, limit: i64) -> list[int]:
+        span: i64 = last - first + 1
+        if span <= 2 * limit + 16:
+            return [number for number in range(int(first), int(last) + 1) if number in self._pages]
+        return sorted(number for number in self._pages if first <= number <= last)
+
+
+class OutcomePage:
+    def __init__(self, number: i64) -> None:
+        self.number: i64 = number
+        self.codes = bytearray(PAGE)  # state + 1, 0 for none
+        self.tenant: i64 = -1
+        self.tenants: array[int] | None = None  # where the page has jobs of several tenants
+        self.count: i64 = 0
+        self.last_at: i64 = 0
+
+
+class Outcomes:
+    """The terminal states of removed jobs, a byte each, kept for `keep_ms` and at most for the last `pages_max` pages."""
+
+    def __init__(self, keep_ms: i64, jobs_max: i64) -> None:
+        self._keep_ms: i64 = keep_ms
+        self._pages_max: i64 = max(jobs_max // PAGE, 1)
+        self._pages: dict[int, OutcomePage] = {}
+
+    def add(self, id: i64, state: i64, tenant: i64, now_ms: i64) -> None:
+        number: i64 = id // PAGE
+        page = self._pages.get(number)
+        if page is None:
+            page = OutcomePage(number)
+            page.tenant = tenant
+            self._pages[number] = page
+            if len(self._pages) > self._pages_max:
+                del self._pages[next(iter(self._pages))]
+        slot: i64 = id % PAGE
+        page.codes[slot] = state + 1
+        page.last_at = now_ms
+        if tenant != page.tenant and page.tenants is None:
+            page.tenants = array("q", [int(page.tenant)]) * PAGE
+        if page.tenants is not None:
+            page.tenants[slot] = tenant
+
+    def get(self, id: i64, tenant: i64) -> i64:
+        """The state the job ended in, or -1 when it is not known to this tenant."""
+        page = self._pages.get(id // PAGE)
+        if page is None:
+            return -1
+        slot: i64 = id % PAGE
+        code: i64 = page.codes[slot]
+        if code == 0:
+            return -1
+        owner: i64 = page.tenant if page.tenants is None else page.tenants[slot]
+        return code - 1 if owner == tenant else -1
+
+    def trim(self, now_ms: i64) -> i64:
+        """Drop what is past its time; answers when to come again, 0 when nothing is kept."""
+        old: list[int] = []
+        next_at: i64 = 0
+        for number, page in self._pages.items():
+            due = page.last_at + self._keep_ms
+            if due <= now_ms:
+                old.append(number)
+            elif next_at == 0 or due < next_at:
+                next_at = due
+            if len(old) >= 1000:
+                next_at = now_ms + 1
+                break
+        for number in old:
+            del self._pages[number]
+        return next_at
+
+    def __len__(self) -> int:
+        return len(self._pages)

@@ -1,0 +1,140 @@
+"""The engine's mutable records of a job and its lease. Plain typed classes: compiled, an attribute is one load.
+
+These classes are outside the cyclic collector (`acyclic`), so they must not reach themselves: queues, tenants, limits
+and groups are referred to by number or name. What a job *holds* (slots, a place in a group, keys) is written down where
+it is taken; nothing is inferred from the state.
+"""
+
+from typing import Final
+
+from mypy_extensions import i32, i64, mypyc_attr
+
+from tenure.core.job import Extras, Options
+from tenure.core.record import Ended, Failed, Progress, StreamItem
+from tenure.engine.alarm import LEASE, Alarm
+
+# Where a job stands: which structure has to be told when it leaves.
+NOWHERE: Final = 0  # blocked, running or terminal
+LINE: Final = 1  # in its queue's order
+ASIDE: Final = 2  # in its queue's order for one task
+PARKED: Final = 3  # waits for a limit key
+MEMBER: Final = 4  # waits in its group
+TIMED: Final = 5  # an alarm will make it ready
+
+PLACE_NAMES: Final = ("nowhere", "line", "aside", "parked", "member", "timed")
+
+
+class Spec:
+    """The options that jobs of one tenant share, with what the engine looked up for them once."""
+
+    def __init__(self, options: Options, tenant: int, tenant_name: str, queue: int) -> None:
+        self.options = options
+        self.tenant: i64 = tenant
+        self.tenant_name = tenant_name
+        self.queue: i64 = queue
+        self.rank: i64 = -options.priority
+        self.deliveries_max: i64 = options.max_attempts + 50 if options.max_attempts else 0
+        self.attempts_max: i64 = options.max_attempts
+        self.head = b""  # of its events, see engine.eventlog
+        # Jobs with these options that are in the index; at 0 the spec may be forgotten.
+        self.jobs: i64 = 0
+        # Where its jobs end up when they complete and when they fail, -1 until first needed.
+        self.kept_done: i64 = -1
+        self.kept_failed: i64 = -1
+
+
+@mypyc_attr(acyclic=True)
+class Lease(Alarm):
+    """One per claim and lease length, shared by its jobs. An extension moves jobs to a new one with the same token."""
+
+    def __init__(
+        self, due_ms: i64, id: i64, token: bytes, worker: str, length_ms: i64, until_wall_ms: i64, connection: i64
+    ) -> None:
+        super().__init__(due_ms, LEASE, id)
+        self.token = token
+        self.worker = worker
+        self.length_ms: i64 = length_ms
+        self.until_wall_ms: i64 = until_wall_ms
+        self.connection: i64 = connection
+        self.count: i64 = 0  # jobs that run under it
+        self.ids: list[int] = []  # all jobs it was given, ended ones included until there are too many of them
+
+
+@mypyc_attr(acyclic=True)
+class Side:
+    """What most jobs do not have."""
+
+    def __init__(self, extras: Extras | None) -> None:
+        self.extras = extras
+        self.expires_at: i64 = 0
+        self.expiry: Alarm | None = None
+        # Retry and outcome.
+        self.error: Failed | None = None
+        self.reason: str = ""
+        self.history: list[Ended] | None = None
+        self.result: bytes | None = None
+        self.snoozes: i64 = 0
+        self.replays: i64 = 0
+        self.answer_run_at: i64 = 0  # what the last settlement answered, for its repeat
+        self.answer_state: i64 = 0
+        self.connections: list[int] | None = None  # that held earlier leases
+        # Output.
+        self.progress: Progress | None = None
+        self.log: list[StreamItem] | None = None
+        self.log_first: i64 = 0
+        self.stream: list[StreamItem] | None = None
+        self.stream_bytes: i64 = 0
+        # Dependencies: counts of this job's, and who waits for this job.
+        self.pending: i64 = 0
+        self.succeeded: i64 = 0
+        self.failed: i64 = 0
+        self.dependents: list[int] | None = None
+        self.pins: i64 = 0  # live dependents and watchers: not removed while there are any
+        self.doomed: str = ""  # removal is owed once the pins are gone
+        self.watchers: list[int] | None = None
+        # Group: 0 before it joined.
+        self.joined: i64 = 0
+        self.holds_group: bool = False
+        # Limits, by number.
+        self.holds: list[int] | None = None
+        self.parked_on: i64 = -1
+        self.candidate_of: i64 = -1
+        # Keys it holds.
+        self.holds_unique: bool = False
+        self.holds_custom: bool = False
+        self.debounced: bool = False
+        self.aside_at: i64 = 0
+        self.metadata: dict[str, str] | None = None
+        self.tags: tuple[str, ...] = ()
+        self.flow: i64 = 0
+        self.parent: i64 = 0
+
+
+@mypyc_attr(acyclic=True)
+class Job:
+    def __init__(self, id: i64, spec: Spec, payload: bytes, created_at: i64, priority: i32, rank: i64) -> None:
+        self.id: i64 = id
+        self.spec = spec
+        self.payload = payload
+        self.created_at: i64 = created_at
+        self.run_at: i64 = created_at
+        self.ready_at: i64 = 0
+        self.started_at: i64 = 0
+        self.ended_at: i64 = 0
+        self.rank: i64 = rank
+        self.number: i64 = 0
+        self.priority: i32 = priority
+        self.attempt: i32 = 0
+        self.delivery: i32 = 0
+        self.seq: i32 = 1
+        self.state: i32 = 2
+        self.place: i32 = NOWHERE
+        self.settled: i32 = 0  # how the last lease ended (core.state.SETTLE_*)
+        self.aged: bool = False
+        self.side: Side | None = None
+        self.lease: Lease | None = None  # the live one, or the last
+        self.alarm: Alarm | None = None  # run_at while waiting for it, the timeout while running
+
+
+NO_SPEC: Final = Spec(Options(), 0, "", 0)
+NO_JOB: Final = Job(0, NO_SPEC, b"", 0, 0, 0)

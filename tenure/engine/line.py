@@ -1,0 +1,249 @@
+"""Lines of jobs: sorted, in chunks, with cheap ends.
+
+A line is a list of chunks of at most 2,048 jobs. Appending at the back and taking from the front touch one chunk; a job
+that comes back to its old place, or leaves from the middle, is found by bisection. Nothing is marked and skipped later:
+what is not in line is not there.
+
+`Line` is sorted by (rank, number). `Members`, the waiting jobs of a group, by when they joined. `Order` is what a claim
+takes from: one line per rank, and a small heap of the ranks present.
+"""
+
+from heapq import heappop, heappush
+from typing import Final
+
+from mypy_extensions import i64
+
+from tenure.engine.job import NO_JOB, Job
+
+CHUNK: Final = 1024
+CHUNK_MAX: Final = 2048
+
+
+class Line:
+    def __init__(self) -> None:
+        self.chunks: list[list[Job]] = []
+        self.head: i64 = 0  # chunks[0][:head] are NO_JOB
+        self.size: i64 = 0
+
+    def before(self, a: Job, b: Job) -> bool:
+        return a.number < b.number if a.rank == b.rank else a.rank < b.rank
+
+    def push(self, job: Job) -> None:
+        self.size += 1
+        chunks = self.chunks
+        if not chunks:
+            chunks.append([job])
+            return
+        last = chunks[-1]
+        if self.before(last[-1], job):
+            if len(last) < CHUNK:
+                last.append(job)
+            else:
+                chunks.append([job])
+            return
+        self._insert(job)
+
+    def first(self) -> Job:
+        """The first job; the line must not be empty."""
+        return self.chunks[0][self.head]
+
+    def pop(self) -> Job:
+        chunk = self.chunks[0]
+        head: i64 = self.head
+        job = chunk[head]
+        self.size -= 1
+        if head + 1 == len(chunk):
+            del self.chunks[0]
+            self.head = 0
+        else:
+            chunk[head] = NO_JOB
+            self.head = head + 1
+        return job
+
+    def remove(self, job: Job) -> None:
+        """Take out a job that is in the line."""
+        at = self._chunk_of(job)
+        chunk = self.chunks[at]
+        low: i64 = self.head if at == 0 else 0
+        place = self._bisect(chunk, low, job)
+        assert chunk[place] is job, "the line does not hold this job at its place"
+        self.size -= 1
+        if at == 0 and place == self.head:
+            self.size += 1
+            self.pop()
+            return
+        del chunk[place]
+        if len(chunk) == 0:
+            del self.chunks[at]
+
+    def place(self, job: Job, limit: i64) -> i64:
+        """How many stand before the job, or -1 when more than `limit`."""
+        at = self._chunk_of(job)
+        ahead: i64 = 0
+        i: i64 = 0
+        while i < at:
+            ahead += len(self.chunks[i]) - (self.head if i == 0 else 0)
+            if ahead > limit:
+                return -1
+            i += 1
+        low: i64 = self.head if at == 0 else 0
+        ahead += self._bisect(self.chunks[at], low, job) - low
+        return ahead if ahead <= limit else -1
+
+    def jobs(self) -> list[Job]:
+        """All jobs in order; for reading and checking, not for the hot path."""
+        found: list[Job] = []
+        for at, chunk in enumerate(self.chunks):
+            found.extend(chunk[self.head :] if at == 0 else chunk)
+        return found
+
+    def _insert(self, job: Job) -> None:
+        at = self._chunk_of(job)
+        chunk = self.chunks[at]
+        if at == 0 and self.head > 0:
+            if self.before(job, chunk[self.head]):
+                self.head -= 1
+                chunk[self.head] = job
+                return
+            del chunk[: self.head]
+            self.head = 0
+        elif at == 0 and self.before(job, chunk[0]):
+            # In front of everything, as lifo does: a new first chunk, so that nothing is shifted.
+            front = [NO_JOB] * CHUNK
+            front[CHUNK - 1] = job
+            self.chunks.insert(0, front)
+            self.head = CHUNK - 1
+            return
+        chunk.insert(self._bisect(chunk, 0, job), job)
+        if len(chunk) > CHUNK_MAX:
+            self.chunks.insert(at + 1, chunk[CHUNK:])
+            del chunk[CHUNK:]
+
+    def _chunk_of(self, job: Job) -> i64:
+        """The first chunk whose last job does not stand before this one; the last chunk if there is none."""
+        low: i64 = 0
+        high: i64 = len(self.chunks) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.before(self.chunks[middle][-1], job):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _bisect(self, chunk: list[Job], low: i64, job: Job) -> i64:
+        high: i64 = len(chunk)
+        while low < high:
+            middle = (low + high) // 2
+            if self.before(chunk[middle], job):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+class Members(Line):
+    def before(self, a: Job, b: Job) -> bool:
+        assert a.side is not None and b.side is not None
+        return a.side.joined < b.side.joined
+
+
+class Order:
+    """Ready jobs in the order of (rank, number). Ranks are -priority; a queue with ageing gives each job its own.
+
+    Jobs with a rank of their own stand in one line (`aged`); those whose rank is a priority, in one line per rank. The
+    two only meet while a queue's ageing is being switched; then those without ageing go first.
+    """
+
+    def __init__(self) -> None:
+        self.size: i64 = 0
+        self._lines: dict[int, Line] = {}
+        self._ranks: list[int] = []  # heap of the ranks that have a line, and of some that no longer do
+        self._aged: Line | None = None
+        # The line with the smallest rank, when known; None: look it up.
+        self._top: Line | None = None
+        self._top_rank: i64 = 0
+
+    def push(self, job: Job) -> None:
+        self.size += 1
+        if job.aged:
+            if self._aged is None:
+                self._aged = Line()
+            self._aged.push(job)
+            return
+        rank: i64 = job.rank
+        top = self._top
+        if top is not None and rank == self._top_rank:
+            top.push(job)
+            return
+        line = self._lines.get(rank)
+        if line is None:
+            line = Line()
+            self._lines[rank] = line
+            heappush(self._ranks, rank)
+        line.push(job)
+        if top is not None and rank < self._top_rank:
+            self._top = line
+            self._top_rank = rank
+
+    def top(self) -> Line:
+        """The line whose first job is the first of all; the order must not be empty."""
+        top = self._top
+        if top is not None and top.size > 0:
+            return top
+        while self._ranks:
+            rank = self._ranks[0]
+            line = self._lines.get(rank)
+            if line is not None and line.size > 0:
+                self._top = line
+                self._top_rank = rank
+                return line
+            heappop(self._ranks)
+            self._lines.pop(rank, None)
+        self._top = None
+        assert self._aged is not None, "the order is empty"
+        return self._aged
+
+    def first(self) -> Job:
+        return self.top().first()
+
+    def pop(self) -> Job:
+        self.size -= 1
+        return self.top().pop()
+
+    def remove(self, job: Job) -> None:
+        self.size -= 1
+        if job.aged:
+            assert self._aged is not None
+            self._aged.remove(job)
+            if self._aged.size == 0:
+                self._aged = None
+            return
+        line = self._lines[job.rank]
+        line.remove(job)
+        if line.size == 0 and line is not self._top:
+            del self._lines[job.rank]
+            if len(self._ranks) > 2 * len(self._lines) + 64:
+                self._ranks = sorted(self._lines)
+
+    def place(self, job: Job, limit: i64) -> i64:
+        """How many stand before the job, or -1 when more than `limit`."""
+        if job.aged:
+            assert self._aged is not None
+            place = self._aged.place(job, limit)
+            ahead: i64 = self.size - self._aged.size
+        else:
+            place = self._lines[job.rank].place(job, limit)
+            ahead = 0
+            for rank, line in self._lines.items():
+                if rank < job.rank:
+                    ahead += line.size
+        return place + ahead if place >= 0 and place + ahead <= limit else -1
+
+    def jobs(self) -> list[Job]:
+        found: list[Job] = []
+        for rank in sorted(self._lines):
+            found.extend(self._lines[rank].jobs())
+        if self._aged is not None:
+            found.extend(self._aged.jobs())
+        return found

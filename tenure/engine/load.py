@@ -1,0 +1,115 @@
+"""Loads: jobs staged out of sight and published together."""
+
+from tenure.core import bound
+from tenure.core.error import Conflict, InvalidRequest, Overloaded, PayloadTooLarge
+from tenure.core.record import LoadReport
+from tenure.core.request import ABORT, PUBLISH, STAGE, Batch, Load
+from tenure.engine.alarm import LOAD, Alarm
+from tenure.engine.world import DAY_MS, OWED_PUBLISH, Owed, Staged, World
+
+PUBLISHED_MS = 7 * DAY_MS
+
+
+def load(w: World, tenant: str, request: Load) -> LoadReport:
+    bound.key_text("load_id", request.load_id)
+    if request.step == STAGE:
+        return _stage(w, tenant, request)
+    if request.step == PUBLISH:
+        return _publish(w, tenant, request)
+    if request.step == ABORT:
+        return _abort(w, tenant, request.load_id)
+    raise InvalidRequest("step", request.step, "it must be stage, publish or abort")
+
+
+def report(staged: Staged) -> LoadReport:
+    return LoadReport(int(staged.rows), int(staged.new), int(staged.duplicates), staged.published, staged.done)
+
+
+def _stage(w: World, tenant: str, request: Load) -> LoadReport:
+    batch = request.batch
+    if batch is None:
+        raise InvalidRequest("batch", None, "a chunk to stage needs its jobs")
+    _check_chunk(w, batch)
+    staged = w.loads.get((tenant, request.load_id))
+    if staged is not None and staged.published:
+        raise Conflict(f"load {request.load_id} is published already", 0)
+    key = (request.part, request.writing, request.chunk)
+    count = len(batch.payloads)
+    before = len(staged.chunks[key].payloads) if staged is not None and key in staged.chunks else 0
+    if w.jobs + w.staged_jobs + count - before > w.settings.jobs_max:
+        raise Overloaded(f"the store ({int(w.settings.jobs_max)} jobs)", 1_000)
+    if staged is None:
+        staged = Staged(w.next_alarm_id(), tenant, request.load_id)
+        w.loads[(tenant, request.load_id)] = staged
+        w.load_names[int(staged.number)] = (tenant, request.load_id)
+        staged.alarm = Alarm(w.wall_ms + DAY_MS, LOAD, staged.number)
+        w.wall.add(staged.alarm)
+    staged.chunks[key] = batch
+    staged.jobs += count - before
+    w.staged_jobs += count - before
+    staged.rows = staged.jobs
+    return report(staged)
+
+
+def _check_chunk(w: World, batch: Batch) -> None:
+    count = len(batch.payloads)
+    if not 0 < count <= bound.BATCH_ITEMS_MAX:
+        raise InvalidRequest("payloads", count, f"a chunk has 1 to {bound.BATCH_ITEMS_MAX} jobs")
+    for name, length in (
+        ("extras", count if batch.extras is None else len(batch.extras)),
+        ("each", count if batch.each is None else len(batch.each)),
+    ):
+        if length != count:
+            raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
+    payloads: list[object] = list(batch.payloads)
+    for at, payload in enumerate(payloads):
+        if not isinstance(payload, bytes):
+            raise InvalidRequest(f"payloads[{at}]", payload, "it must be bytes")
+        if len(payload) > w.payload_bytes_max:
+            raise PayloadTooLarge(len(payload), int(w.payload_bytes_max))
+
+
+def _publish(w: World, tenant: str, request: Load) -> LoadReport:
+    staged = w.loads.get((tenant, request.load_id))
+    if staged is None:
+        raise InvalidRequest(
+            "load_id", request.load_id, "nothing is staged under it; it may have been aborted or be over a day old"
+        )
+    parts = request.parts or {}
+    if staged.published:
+        if parts != staged.parts:
+            raise Conflict(f"load {request.load_id} was published with other parts", 0)
+        return report(staged)
+    for part, writing in parts.items():
+        if not any(key[0] == part and key[1] == writing for key in staged.chunks):
+            raise InvalidRequest("parts", f"{part}: {writing}", "that writing of that part was not staged")
+    chosen = sorted(key for key in staged.chunks if parts.get(key[0]) == key[1])
+    owed = Owed(OWED_PUBLISH, staged.number)
+    owed.batches = [staged.chunks[key] for key in chosen]
+    rows = sum(len(batch.payloads) for batch in owed.batches)
+    w.staged_jobs -= staged.jobs - rows
+    staged.jobs = rows
+    staged.rows = rows
+    staged.chunks = {}
+    staged.published = True
+    staged.parts = dict(parts)
+    if staged.alarm is not None:
+        w.wall.cancel(staged.alarm)
+    staged.alarm = Alarm(w.wall_ms + PUBLISHED_MS, LOAD, staged.number)
+    w.wall.add(staged.alarm)
+    w.owed.append(owed)
+    return report(staged)
+
+
+def _abort(w: World, tenant: str, load_id: str) -> LoadReport:
+    staged = w.loads.get((tenant, load_id))
+    if staged is None:
+        return LoadReport(0)
+    if staged.published:
+        raise Conflict(f"load {load_id} is published already", 0)
+    w.staged_jobs -= staged.jobs
+    if staged.alarm is not None:
+        w.wall.cancel(staged.alarm)
+    del w.loads[(tenant, load_id)]
+    del w.load_names[int(staged.number)]
+    return LoadReport(0)

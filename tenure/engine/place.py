@@ -1,0 +1,301 @@
+"""Where a waiting job stands, and how it gets there and away.
+
+A ready job stands in its queue's line, unless something it needs is taken: then it waits where it costs nobody anything,
+in its group (`MEMBER`), at a limit key (`PARKED`) or aside for a worker that knows its task (`ASIDE`), and is looked at again
+only when that changes.
+
+Groups let out as many of their members to the line as they have free slots, always those that joined first. A member in
+line keeps its place by its own priority and number. Slots are counted in `busy` when a job is leased; a job that is to be
+tried again keeps its slot when the queue's group order is strict.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from tenure.core.state import READY
+from tenure.engine.alarm import ABANDON, RUN, Alarm
+from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, TIMED, Job, Side
+from tenure.engine.line import Order
+from tenure.engine.ring import activate, activate_aside, deactivate, deactivate_aside
+from tenure.engine.world import HOUR_MS, Aside, Group, Queue, World
+
+ABANDON_MS: Final = HOUR_MS
+
+
+def side_of(job: Job) -> Side:
+    if job.side is None:
+        job.side = Side(None)
+    return job.side
+
+
+def group_of(q: Queue, job: Job) -> Group | None:
+    side = job.side
+    if side is None or side.extras is None or not side.extras.group:
+        return None
+    if q.groups is None:
+        q.groups = {}
+    group = q.groups.get(side.extras.group)
+    if group is None:
+        group = Group(side.extras.group)
+        q.groups[side.extras.group] = group
+    return group
+
+
+def make_ready(w: World, q: Queue, job: Job, renew: bool) -> None:
+    """The job may run now. With `renew` it gets a new ready number, else it keeps the one it has."""
+    job.state = READY
+    q.ready += 1
+    job.ready_at = w.wall_ms
+    if renew or job.number == 0:
+        give_number(w, q, job)
+    group = group_of(q, job)
+    if group is None:
+        stand_in_line(w, q, job)
+    else:
+        _join(w, q, group, job)
+
+
+def give_number(w: World, q: Queue, job: Job) -> None:
+    if job.spec.options.lifo:
+        w.number_low -= 1
+        job.number = w.number_low
+    else:
+        w.number_high += 1
+        job.number = w.number_high
+    set_rank(q, job)
+
+
+def set_rank(q: Queue, job: Job) -> None:
+    if q.age_ms > 0:
+        job.aged = True
+        job.rank = job.ready_at - i64(job.priority) * q.age_ms
+    else:
+        job.aged = False
+        job.rank = -i64(job.priority)
+
+
+def stand_in_line(w: World, q: Queue, job: Job) -> None:
+    job.place = LINE
+    q.order.push(job)
+    if not q.in_ring:
+        activate(w, q)
+
+
+def leave(w: World, q: Queue, job: Job) -> None:
+    """Take a waiting job out of wherever it stands. Its group's slot, if it holds one, is not touched."""
+    place = job.place
+    job.place = NOWHERE
+    if place == LINE:
+        q.order.remove(job)
+        if q.order.size == 0:
+            deactivate(w, q)
+        drop_candidate(w, q, job)
+    elif place == TIMED:
+        if job.alarm is not None:
+            w.wall.cancel(job.alarm)
+            job.alarm = None
+    elif place == MEMBER:
+        group = group_of(q, job)
+        assert group is not None
+        group.members.remove(job)
+    elif place == PARKED:
+        w.changed_limits.append(unpark(w, q, job))
+    elif place == ASIDE:
+        assert q.asides is not None
+        aside = q.asides[job.spec.options.task]
+        aside.order.remove(job)
+        _aside_shrank(w, q, aside)
+
+
+def step_back(w: World, q: Queue, job: Job) -> None:
+    """A ready job stops being ready without having been leased: its group may let out another."""
+    leave(w, q, job)
+    group = group_of(q, job)
+    if group is not None and job.id in group.standing:
+        group.standing.remove(job.id)
+        let_out(w, q, group)
+
+
+def wait_until(w: World, job: Job, run_at: i64) -> None:
+    """Set the alarm that makes a scheduled or retrying job ready."""
+    job.run_at = run_at
+    job.place = TIMED
+    job.alarm = Alarm(run_at, RUN, job.id)
+    w.wall.add(job.alarm)
+
+
+# Groups.
+
+
+def _join(w: World, q: Queue, group: Group, job: Job) -> None:
+    side = side_of(job)
+    if side.joined == 0:
+        side.joined = group.next_joined
+        group.next_joined += 1
+        group.jobs += 1
+    if side.holds_group:
+        stand_in_line(w, q, job)
+        return
+    job.place = MEMBER
+    group.members.push(job)
+    let_out(w, q, group)
+    if job.place == MEMBER and group.standing:
+        _displace(w, q, group, job)
+
+
+def _displace(w: World, q: Queue, group: Group, job: Job) -> None:
+    """A job that joined earlier than one already let out comes back: it goes first."""
+    side = side_of(job)
+    last: Job | None = None
+    for id in group.standing:
+        standing = w.index.get(id)
+        assert standing is not None
+        if last is None or side_of(standing).joined > side_of(last).joined:
+            last = standing
+    if last is not None and side.joined < side_of(last).joined:
+        leave(w, q, last)
+        group.standing.remove(last.id)
+        last.place = MEMBER
+        group.members.push(last)
+        let_out(w, q, group)
+
+
+def let_out(w: World, q: Queue, group: Group) -> None:
+    while group.members.size > 0 and group.busy + len(group.standing) < q.group_concurrency:
+        job = group.members.pop()
+        group.standing.append(job.id)
+        stand_in_line(w, q, job)
+
+
+def take_slot(q: Queue, job: Job) -> None:
+    """The job is leased: it holds a slot of its group."""
+    group = group_of(q, job)
+    if group is not None:
+        side = side_of(job)
+        if not side.holds_group:
+            group.standing.remove(job.id)
+            group.busy += 1
+            side.holds_group = True
+
+
+def free_slot(w: World, q: Queue, group: Group) -> None:
+    group.busy -= 1
+    let_out(w, q, group)
+
+
+def leave_group(w: World, q: Queue, job: Job) -> None:
+    """The job has ended. A slot that a holdover has taken over is not the job's any more."""
+    group = group_of(q, job)
+    side = job.side
+    if group is None or side is None or side.joined == 0:
+        if group is not None:
+            drop_if_empty(q, group)
+        return
+    side.joined = 0
+    group.jobs -= 1
+    if side.holds_group:
+        side.holds_group = False
+        free_slot(w, q, group)
+    elif job.id in group.standing:
+        group.standing.remove(job.id)
+        let_out(w, q, group)
+    drop_if_empty(q, group)
+
+
+def drop_if_empty(q: Queue, group: Group) -> None:
+    if group.jobs == 0 and group.busy == 0 and q.groups is not None:
+        q.groups.pop(group.name, None)
+        if not q.groups:
+            q.groups = None
+
+
+# Limit keys: the side of the jobs; what a limit does about it is in engine.parking.
+
+
+def park(w: World, q: Queue, job: Job, number: i64) -> None:
+    limit = w.limits[number]
+    if limit.parked is None:
+        limit.parked = {}
+    order = limit.parked.get(q.number)
+    if order is None:
+        order = Order()
+        limit.parked[q.number] = order
+    order.push(job)
+    job.place = PARKED
+    side_of(job).parked_on = number
+    q.parked += 1
+
+
+def unpark(w: World, q: Queue, job: Job) -> i64:
+    """Off the limit it waits for; answers the limit's number."""
+    side = side_of(job)
+    limit = w.limits[side.parked_on]
+    side.parked_on = -1
+    q.parked -= 1
+    assert limit.parked is not None
+    order = limit.parked[q.number]
+    order.remove(job)
+    if order.size == 0:
+        del limit.parked[q.number]
+    return limit.number
+
+
+def drop_candidate(w: World, q: Queue, job: Job) -> None:
+    """The job was put back in line because a limit had room, and leaves it: the room is another's."""
+    side = job.side
+    if side is None or side.candidate_of < 0:
+        return
+    limit = w.limits[side.candidate_of]
+    side.candidate_of = -1
+    assert limit.candidates is not None
+    left = limit.candidates[q.number] - 1
+    if left:
+        limit.candidates[q.number] = left
+    else:
+        del limit.candidates[q.number]
+    w.changed_limits.append(limit.number)
+
+
+# Set aside.
+
+
+def set_aside(w: World, q: Queue, job: Job) -> None:
+    """A worker that does not know the job's task met it at the head of the line (it is out of the line already)."""
+    drop_candidate(w, q, job)
+    task = job.spec.options.task
+    if q.asides is None:
+        q.asides = {}
+    aside = q.asides.get(task)
+    if aside is None:
+        aside = Aside(task)
+        q.asides[task] = aside
+    job.place = ASIDE
+    side_of(job).aside_at = w.elapsed_ms
+    aside.order.push(job)
+    if aside.alarm is None:
+        watch_aside(w, q, aside, w.elapsed_ms + ABANDON_MS)
+    activate_aside(w, q, aside)
+
+
+def watch_aside(w: World, q: Queue, aside: Aside, due_ms: i64) -> None:
+    """Set the alarm for jobs nobody asks for; it names the queue and, through the task's number there, the aside."""
+    aside.alarm = Alarm(due_ms, ABANDON, q.number)
+    w.elapsed.add(aside.alarm)
+
+
+def took_aside(w: World, q: Queue, aside: Aside) -> None:
+    """A job was taken from the aside's order by a claim."""
+    _aside_shrank(w, q, aside)
+
+
+def _aside_shrank(w: World, q: Queue, aside: Aside) -> None:
+    if aside.order.size == 0:
+        deactivate_aside(w, q, aside)
+        if aside.alarm is not None:
+            w.elapsed.cancel(aside.alarm)
+            aside.alarm = None
+        assert q.asides is not None
+        del q.asides[aside.task]
+        if not q.asides:
+            q.asides = None

@@ -1,0 +1,255 @@
+"""Whose turn it is: queues join their lane's ring when they have something to claim and leave when they have not.
+
+Tenants stand in one order, by the number of their turn. A tenant that comes to have something to claim joins at the
+end; one that has been given as many jobs as its weight goes to the end. Each ring holds, of that one order, the tenants
+with something in its queue. A claim serves the first it may serve: so between two turns of a tenant every other one has
+had at most one turn, whatever mix of claims there is.
+"""
+
+from heapq import heapify, heappop, heappush
+
+from mypy_extensions import i64
+
+from tenure.engine.alarm import QUEUE, TENANT, Alarm
+from tenure.engine.world import NO_QUEUE, UNLIMITED, Aside, Queue, Ring, Tenant, World
+
+
+def may_start(w: World, q: Queue) -> bool:
+    """Whether pauses and limits of the queue and its tenant let a job start; if only time is missing, sets the alarm."""
+    if q.paused:
+        return False
+    if q.concurrency != UNLIMITED and q.running + q.held_over >= q.concurrency:
+        return False
+    bucket = q.bucket
+    if bucket is not None and bucket.available(w.elapsed_ms) <= 0:
+        if q.alarm is None or not q.alarm.live:
+            q.alarm = Alarm(bucket.next_at_ms(), QUEUE, q.number)
+            w.elapsed.add(q.alarm)
+        return False
+    t = w.tenants[q.tenant]
+    if t.running_max != UNLIMITED and t.running + t.held_over >= t.running_max:
+        _hold(t, q)
+        return False
+    bucket = t.bucket
+    if bucket is not None and bucket.available(w.elapsed_ms) <= 0:
+        _hold(t, q)
+        if t.alarm is None or not t.alarm.live:
+            t.alarm = Alarm(bucket.next_at_ms(), TENANT, t.number)
+            w.elapsed.add(t.alarm)
+        return False
+    return True
+
+
+def _hold(t: Tenant, q: Queue) -> None:
+    if not q.held:
+        q.held = True
+        t.held_queues.append(q.number)
+
+
+def room(w: World, q: Queue) -> i64:
+    """How many jobs the limits of the queue and its tenant let start now, at most a million."""
+    found: i64 = 1_000_000
+    if q.concurrency != UNLIMITED:
+        found = min(found, q.concurrency - q.running - q.held_over)
+    bucket = q.bucket
+    if bucket is not None:
+        found = min(found, bucket.available(w.elapsed_ms))
+    t = w.tenants[q.tenant]
+    if t.running_max != UNLIMITED:
+        found = min(found, t.running_max - t.running - t.held_over)
+    bucket = t.bucket
+    if bucket is not None:
+        found = min(found, bucket.available(w.elapsed_ms))
+    return found
+
+
+def activate(w: World, q: Queue) -> None:
+    """The queue may have become claimable: let it join its rings, and tell those who wait."""
+    if q.order.size > 0 and not q.in_ring and may_start(w, q):
+        q.in_ring = True
+        q.ring_turn = _join(w, q, q.lane.ring)
+        if q.lane.waiting:
+            w.dirty.append(q.number)
+    if q.asides is not None:
+        for aside in q.asides.values():
+            activate_aside(w, q, aside)
+
+
+def activate_aside(w: World, q: Queue, aside: Aside) -> None:
+    if aside.order.size > 0 and not aside.in_ring and may_start(w, q):
+        rings = q.lane.aside_rings
+        if rings is None:
+            rings = {}
+            q.lane.aside_rings = rings
+        ring = rings.get(aside.task)
+        if ring is None:
+            ring = Ring(aside.task)
+            rings[aside.task] = ring
+        aside.in_ring = True
+        aside.ring_turn = _join(w, q, ring)
+        if q.lane.waiting:
+            w.dirty.append(q.number)
+
+
+def deactivate(w: World, q: Queue) -> None:
+    """Out of the main ring: nothing in line, or nothing may start."""
+    if q.in_ring:
+        q.in_ring = False
+        _leave(w, q, q.lane.ring)
+
+
+def deactivate_aside(w: World, q: Queue, aside: Aside) -> None:
+    if aside.in_ring:
+        aside.in_ring = False
+        rings = q.lane.aside_rings
+        assert rings is not None
+        ring = rings[aside.task]
+        _leave(w, q, ring)
+        if ring.valid == 0:
+            del rings[aside.task]
+
+
+def deactivate_all(w: World, q: Queue) -> None:
+    deactivate(w, q)
+    if q.asides is not None:
+        for aside in q.asides.values():
+            deactivate_aside(w, q, aside)
+
+
+def reactivate_tenant(w: World, t: Tenant) -> None:
+    """A limit of the tenant gave way: its queues that had to step back may join again."""
+    held = t.held_queues
+    if held:
+        t.held_queues = []
+        for number in held:
+            q = w.queues[number]
+            if q is not NO_QUEUE:
+                q.held = False
+                activate(w, q)
+
+
+def spend(w: World, t: Tenant, leased: i64) -> None:
+    """The tenant was given jobs: past its weight its turn is over."""
+    t.credit -= leased
+    if t.credit <= 0:
+        w.last_turn += 1
+        t.turn = w.last_turn
+        t.credit = t.weight - (-t.credit) % t.weight
+
+
+def first(w: World, ring: Ring) -> Queue | None:
+    """The queue whose tenant is the first in turn; puts right every entry it meets that is out of date."""
+    while True:
+        turn, number, is_late = _peek(ring)
+        if number < 0:
+            return None
+        q = w.queues[number]
+        joined = _joined_turn(q, ring)
+        if joined != turn:
+            _drop(ring, is_late)
+            continue
+        current = w.tenants[q.tenant].turn
+        if current == turn:
+            return q
+        _drop(ring, is_late)
+        _set_turn(q, ring, current)
+        _insert(ring, current, number)
+
+
+def _peek(ring: Ring) -> tuple[i64, i64, bool]:
+    turn: i64 = -1
+    number: i64 = -1
+    is_late = False
+    if ring.head < len(ring.queues):
+        number = ring.queues[ring.head]
+        turn = ring.turns[ring.head]
+    if ring.late:
+        late_turn, late_number = ring.late[0]
+        if number < 0 or late_turn < turn:
+            turn = late_turn
+            number = late_number
+            is_late = True
+    return turn, number, is_late
+
+
+def _drop(ring: Ring, is_late: bool) -> None:
+    if is_late:
+        heappop(ring.late)
+        return
+    ring.head += 1
+    if ring.head > 1024 and ring.head * 2 > len(ring.queues):
+        del ring.queues[: ring.head]
+        del ring.turns[: ring.head]
+        ring.head = 0
+
+
+def _joined_turn(q: Queue, ring: Ring) -> i64:
+    """The turn under which the queue stands in this ring, -1 when it does not."""
+    if not ring.task:
+        return q.ring_turn if q.in_ring else -1
+    if q.asides is None:
+        return -1
+    aside = q.asides.get(ring.task)
+    return aside.ring_turn if aside is not None and aside.in_ring else -1
+
+
+def _set_turn(q: Queue, ring: Ring, turn: i64) -> None:
+    if not ring.task:
+        q.ring_turn = turn
+    else:
+        assert q.asides is not None
+        q.asides[ring.task].ring_turn = turn
+
+
+def _join(w: World, q: Queue, ring: Ring) -> i64:
+    t = w.tenants[q.tenant]
+    if t.claimable == 0:
+        w.last_turn += 1
+        t.turn = w.last_turn
+        t.credit = t.weight
+    t.claimable += 1
+    ring.valid += 1
+    _insert(ring, t.turn, q.number)
+    return t.turn
+
+
+def _leave(w: World, q: Queue, ring: Ring) -> None:
+    w.tenants[q.tenant].claimable -= 1
+    ring.valid -= 1
+    if ring.valid == 0:
+        ring.queues.clear()
+        ring.turns.clear()
+        ring.late.clear()
+        ring.head = 0
+    elif len(ring.queues) - ring.head + len(ring.late) > 2 * ring.valid + 64:
+        _rebuild(w, ring)
+
+
+def _insert(ring: Ring, turn: i64, number: i64) -> None:
+    if ring.head == len(ring.queues) or ring.turns[-1] <= turn:
+        ring.queues.append(number)
+        ring.turns.append(turn)
+    else:
+        heappush(ring.late, (int(turn), int(number)))
+
+
+def purge(w: World, q: Queue) -> None:
+    """Drop leftovers of a queue that is about to be forgotten: its number will be given again."""
+    _rebuild(w, q.lane.ring)
+
+
+def _rebuild(w: World, ring: Ring) -> None:
+    queues: list[int] = []
+    turns: list[int] = []
+    for at in range(int(ring.head), len(ring.queues)):
+        number = ring.queues[at]
+        turn = ring.turns[at]
+        if _joined_turn(w.queues[number], ring) == turn and not (queues and queues[-1] == number):
+            queues.append(number)
+            turns.append(turn)
+    ring.queues = queues
+    ring.turns = turns
+    ring.head = 0
+    late = [(turn, number) for turn, number in ring.late if _joined_turn(w.queues[number], ring) == turn]
+    heapify(late)
+    ring.late = late

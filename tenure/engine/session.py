@@ -1,0 +1,82 @@
+"""Operation ids: a repeated request is answered as the first time, not executed again.
+
+A session remembers the answers of its last 1,024 operations, each for 120 s. A counter that is older than what is
+remembered is refused: it may have been executed, and nobody knows its answer any more.
+"""
+
+from tenure.core.answer import Claimed
+from tenure.core.error import InvalidRequest
+from tenure.core.state import RUNNING
+from tenure.core.tenant import OpId
+from tenure.engine.alarm import SESSION, Alarm
+from tenure.engine.world import SESSION_MS, SESSION_OPS, Session, World
+
+SESSIONS_MAX = 1_000_000
+
+
+class NotSeen:
+    """The operation is new."""
+
+
+NOT_SEEN = NotSeen()
+
+
+def look_up(w: World, tenant: str, op: OpId) -> object:
+    """The first answer, or NOT_SEEN."""
+    if op.counter < 1:
+        raise InvalidRequest("op_id", op.counter, "its counter must be 1 or more")
+    session = w.sessions.get(f"{tenant}\n{op.session}")
+    if session is None:
+        return NOT_SEEN
+    _trim(w, session)
+    found = session.answers.get(op.counter)
+    if found is not None:
+        return found[0]
+    if op.counter <= session.forgotten or op.counter <= session.newest - SESSION_OPS:
+        raise InvalidRequest("op_id", op.counter, "it is too old to be repeated; ask for the state of the job instead")
+    return NOT_SEEN
+
+
+def note(w: World, tenant: str, op: OpId, answer: object) -> None:
+    name = f"{tenant}\n{op.session}"
+    session = w.sessions.get(name)
+    if session is None:
+        if len(w.sessions) >= SESSIONS_MAX:
+            oldest = next(iter(w.sessions))
+            w.session_names.pop(int(w.sessions.pop(oldest).number), None)
+        session = Session(w.next_alarm_id())
+        w.sessions[name] = session
+        w.session_names[int(session.number)] = name
+        w.elapsed.add(Alarm(w.elapsed_ms + SESSION_MS, SESSION, session.number))
+    session.last_at = w.elapsed_ms
+    session.newest = max(session.newest, op.counter)
+    session.answers[op.counter] = (answer, int(w.elapsed_ms))
+    if len(session.answers) > SESSION_OPS:
+        counter, _ = session.answers.popitem(last=False)
+        session.forgotten = max(session.forgotten, counter)
+
+
+def _trim(w: World, session: Session) -> None:
+    while session.answers:
+        counter = next(iter(session.answers))
+        if w.elapsed_ms - session.answers[counter][1] < SESSION_MS:
+            return
+        del session.answers[counter]
+        session.forgotten = max(session.forgotten, counter)
+
+
+def still_leased(w: World, claimed: Claimed) -> Claimed | None:
+    """A repeated claim: the same leases as far as they live; None when none does."""
+    again = Claimed(claimed.token)
+    for at in range(len(claimed.ids)):
+        job = w.index.get(claimed.ids[at])
+        if job is None or job.state != RUNNING or job.lease is None or job.lease.token != claimed.token:
+            continue
+        again.ids.append(claimed.ids[at])
+        again.payloads.append(claimed.payloads[at])
+        again.options.append(claimed.options[at])
+        again.tenants.append(claimed.tenants[at])
+        again.attempts.append(claimed.attempts[at])
+        again.lease_until.append(int(job.lease.until_wall_ms))
+        again.extras.append(claimed.extras[at])
+    return again if again.ids else None

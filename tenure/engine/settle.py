@@ -1,0 +1,475 @@
+"""What a worker says of a job it holds: complete, fail, release, snooze, cancel, extend, and what it adds while running.
+
+Every one of them first asks `check`: the order of its questions is the contract's, and only a live token gets past it.
+"""
+
+from mypy_extensions import i32, i64
+
+from tenure.core import bound, event
+from tenure.core import request as ask
+from tenure.core.answer import Answers, Extended, Outcome
+from tenure.core.error import (
+    AlreadySettled,
+    Error,
+    InvalidRequest,
+    JobCancelled,
+    JobNotFound,
+    LeaseLost,
+    PayloadTooLarge,
+)
+from tenure.core.fingerprint import fingerprint
+from tenure.core.record import Failed, Progress, StreamItem
+from tenure.core.request import Append, Batch, Extend, Failure, Settle
+from tenure.core.retry import delay_ms
+from tenure.core.state import (
+    CANCEL,
+    CANCELLED,
+    COMPLETE,
+    COMPLETED,
+    EXPIRE_LEASE,
+    FAIL,
+    FAILED,
+    READY,
+    REASON_ATTEMPTS,
+    REASON_DELIVERIES,
+    REASON_LEASE,
+    REASON_PERMANENT,
+    REASON_TIMEOUT,
+    REASON_UNDECODABLE,
+    REFUSE,
+    RELEASE,
+    RETRYING,
+    RUNNING,
+    SCHEDULED,
+    SETTLE_CANCEL,
+    SETTLE_CANCELLED,
+    SETTLE_COMPLETE,
+    SETTLE_EXPIRED,
+    SETTLE_FAIL,
+    SETTLE_NAMES,
+    SETTLE_NONE,
+    SETTLE_RELEASE,
+    SETTLE_SNOOZE,
+    SETTLE_TIMED_OUT,
+    SNOOZE,
+    TIME_OUT,
+    UPDATE,
+)
+from tenure.core.tenant import Context
+from tenure.engine.ending import confirm, drop_from_lease, end_lease, finish, give_up_slot, remember, try_again
+from tenure.engine.enqueue import enqueue
+from tenure.engine.eventlog import NO_FAILURE
+from tenure.engine.job import Job, Lease
+from tenure.engine.parking import pause_key
+from tenure.engine.place import make_ready, side_of, wait_until
+from tenure.engine.world import Queue, World
+
+PROGRESS_MS = 1_000
+
+
+class Check:
+    """The answer to: may this token settle this job by this verb?"""
+
+    def __init__(self, job: Job | None, error: Error | None, repeat: bool) -> None:
+        self.job = job
+        self.error = error
+        self.repeat = repeat
+
+
+def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -> Check:
+    job = w.index.get(id)
+    if job is None or not w.is_visible(job, context.tenant, context.tenants):
+        if token is not None and job is None:
+            confirm(w, context, token, id)
+        if token is not None and w.mint.is_genuine(token):
+            return Check(None, AlreadySettled(id, "unknown"), False)
+        return Check(None, JobNotFound(id), False)
+    lease = job.lease
+    if token is None:
+        if lease is None or not context.connection or lease.connection != context.connection:
+            return Check(
+                None, InvalidRequest("token", None, "the connection that claimed the job may leave it out"), False
+            )
+        side = job.side
+        if (
+            side is not None
+            and side.connections is not None
+            and (context.connection in side.connections or len(side.connections) >= 16)
+        ):
+            return Check(None, InvalidRequest("token", None, "this connection has held two leases of the job"), False)
+        token = lease.token
+    if lease is None or lease.token != token:
+        if verb == SETTLE_COMPLETE or verb == SETTLE_FAIL or verb == SETTLE_RELEASE:
+            confirm(w, context, token, id)
+        return Check(None, LeaseLost(id, "superseded" if w.mint.is_genuine(token) else "unknown"), False)
+    if job.state == RUNNING and job.settled == SETTLE_NONE:
+        if lease.due_ms > w.elapsed_ms:
+            return Check(job, None, False)
+        # Over, though its alarm has not been heard yet.
+        return Check(None, LeaseLost(id, "expired"), False)
+    settled = int(job.settled)
+    if settled == verb:
+        return Check(job, None, True)
+    if verb == SETTLE_COMPLETE or verb == SETTLE_FAIL or verb == SETTLE_RELEASE:
+        confirm(w, context, token, id)
+    if settled == SETTLE_CANCELLED:
+        return Check(None, JobCancelled(id), False)
+    if settled == SETTLE_EXPIRED or settled == SETTLE_TIMED_OUT:
+        return Check(None, LeaseLost(id, SETTLE_NAMES[settled]), False)
+    return Check(None, AlreadySettled(id, SETTLE_NAMES[settled]), False)
+
+
+def settle(w: World, context: Context, request: Settle) -> Answers:
+    """Settle each job by the request's verb, item by item."""
+    _check_shape(request)
+    verb = request.verb
+    ids: list[object] = list(request.ids)
+    answers = Answers([], COMPLETED if verb == SETTLE_COMPLETE else -1)
+    count: i64 = len(ids)
+    at: i64 = 0
+    if verb == SETTLE_COMPLETE and request.followups is None:
+        at = _complete_plain(w, context, request, answers)
+    while at < count:
+        outcome = _settle_one(w, context, request, ids[at], int(at))
+        answers.ids.append(outcome.id)
+        if outcome.error is not None or outcome.state != answers.state:
+            if answers.other is None:
+                answers.other = {}
+            answers.other[int(at)] = outcome
+        if outcome.error is None:
+            answers.count += 1
+        at += 1
+    return answers
+
+
+def _check_shape(request: Settle) -> None:
+    count = len(request.ids)
+    if count > bound.BATCH_ITEMS_MAX:
+        raise InvalidRequest("ids", count, f"at most {bound.BATCH_ITEMS_MAX} jobs are settled at once")
+    if not SETTLE_COMPLETE <= request.verb <= SETTLE_CANCEL:
+        raise InvalidRequest("verb", request.verb, "it must be complete, fail, release, snooze or cancel")
+    for name, length in (
+        ("tokens", -1 if request.tokens is None else len(request.tokens)),
+        ("results", -1 if request.results is None else len(request.results)),
+        ("failures", -1 if request.failures is None else len(request.failures)),
+        ("followups", -1 if request.followups is None else len(request.followups)),
+    ):
+        if length >= 0 and length != count:
+            raise InvalidRequest(name, length, f"it must have one entry per job ({count})")
+    if not 0 <= request.delay_ms <= bound.DELAY_MS_MAX:
+        raise InvalidRequest("delay_ms", request.delay_ms, f"it must be from 0 to {bound.DELAY_MS_MAX}")
+
+
+def _complete_plain(w: World, context: Context, request: Settle, answers: Answers) -> i64:
+    """The hot path: jobs that run under the token given and have nothing else about them. Stops at the first other."""
+    tokens = request.tokens
+    if tokens is None or context.tenants:
+        return 0
+    tenant = context.tenant
+    results = request.results
+    ids: list[object] = list(request.ids)
+    index = w.index
+    done = answers.ids
+    at: i64 = 0
+    count: i64 = len(ids)
+    while at < count:
+        id = ids[at]
+        if not isinstance(id, int):
+            break
+        job = index.get(id)
+        if job is None or job.state != RUNNING or job.side is not None:
+            break
+        lease = job.lease
+        assert lease is not None
+        if lease.token != tokens[at] or lease.due_ms <= w.elapsed_ms or job.spec.tenant_name != tenant:
+            break
+        if results is not None and results[at] is not None:
+            break
+        _complete(w, w.queues[job.spec.queue], job, None)
+        done.append(id)
+        at += 1
+    answers.count = at
+    return at
+
+
+def _complete(w: World, q: Queue, job: Job, result: bytes | None) -> None:
+    lease = job.lease
+    assert lease is not None
+    size: i64 = 0
+    if result is not None:
+        side_of(job).result = result
+        size = len(result)
+    end_lease(w, q, job, SETTLE_COMPLETE)
+    job.state = COMPLETED
+    job.seq += 1
+    w.log.ended(job, event.COMPLETED, COMPLETE, lease.worker, "", NO_FAILURE, i64(job.attempt), size)
+    finish(w, q, job, COMPLETED, "")
+
+
+def _settle_one(w: World, context: Context, request: Settle, id: object, at: int) -> Outcome:
+    if not isinstance(id, int) or isinstance(id, bool):
+        return Outcome(0, READY, error=InvalidRequest("id", id, "it must be a job id"))
+    tokens: list[object] | None = None if request.tokens is None else list(request.tokens)
+    token = None if tokens is None else tokens[at]
+    if token is not None and not isinstance(token, bytes):
+        return Outcome(0, READY, error=InvalidRequest("token", token, "it must be the bytes that the claim answered"))
+    checked = check(w, context, id, token, request.verb)
+    job = checked.job
+    if job is None:
+        return Outcome(id, READY, error=checked.error)
+    if checked.repeat:
+        return _first_answer(job)
+    error = _apply(w, job, request, at)
+    if error is not None:
+        return Outcome(id, int(job.state), error=error)
+    if request.verb == SETTLE_FAIL or request.verb == SETTLE_RELEASE or request.verb == SETTLE_SNOOZE:
+        side = side_of(job)
+        side.answer_state = i64(job.state)
+        side.answer_run_at = job.run_at
+    return _first_answer(job)
+
+
+def _first_answer(job: Job) -> Outcome:
+    settled = job.settled
+    if settled == SETTLE_COMPLETE:
+        return Outcome(int(job.id), COMPLETED)
+    if settled == SETTLE_CANCEL:
+        return Outcome(int(job.id), CANCELLED)
+    side = side_of(job)
+    return Outcome(int(job.id), int(side.answer_state), run_at=int(side.answer_run_at))
+
+
+def _apply(w: World, job: Job, request: Settle, at: int) -> Error | None:
+    q = w.queue_of(job)
+    verb = request.verb
+    if verb == SETTLE_COMPLETE:
+        result = None if request.results is None else request.results[at]
+        followups = None if request.followups is None else request.followups[at]
+        error = _accept_output(w, job, result, followups)
+        if error is None:
+            _complete(w, q, job, result)
+        return error
+    if verb == SETTLE_FAIL:
+        failure = Failure() if request.failures is None else request.failures[at]
+        fail(w, q, job, failure)
+        return None
+    if verb == SETTLE_CANCEL:
+        lease = job.lease
+        assert lease is not None
+        end_lease(w, q, job, SETTLE_CANCEL)
+        job.state = CANCELLED
+        job.seq += 1
+        w.log.ended(job, event.CANCELLED, CANCEL, lease.worker, "", NO_FAILURE, i64(job.attempt), 0)
+        finish(w, q, job, CANCELLED, "")
+        return None
+    if request.pause_key:
+        pause_key(w, w.tenant_of(job), request.pause_key, request.delay_ms)
+    release(w, q, job, request.delay_ms, verb == SETTLE_SNOOZE)
+    return None
+
+
+def _accept_output(w: World, job: Job, result: object, followups: Batch | None) -> Error | None:
+    """Check a completion's result and store its follow-ups: all of them, or none and the lease stays."""
+    if result is not None:
+        if not isinstance(result, bytes):
+            return InvalidRequest("result", result, "it must be bytes")
+        if len(result) > w.payload_bytes_max:
+            return PayloadTooLarge(len(result), int(w.payload_bytes_max), "result")
+    if followups is None:
+        return None
+    if len(followups.payloads) > bound.FOLLOWUPS_MAX:
+        return InvalidRequest("followups", len(followups.payloads), f"at most {bound.FOLLOWUPS_MAX} follow-ups")
+    together = Batch(followups.options, followups.payloads, followups.extras, followups.each, True)
+    try:
+        answers = enqueue(w, job.spec.tenant_name, together, True)
+    except Error as error:
+        return error
+    errors = answers.errors()
+    for at in sorted(errors):
+        if not (isinstance(errors[at], Error) and str(errors[at]).startswith("another item")):
+            return errors[at]
+    for id in answers.ids:
+        child = w.index.get(id)
+        if child is not None and child.created_at == w.wall_ms:
+            side_of(child).parent = job.id
+    return None
+
+
+# Failing.
+
+
+def fail(w: World, q: Queue, job: Job, failure: Failure) -> None:
+    """The handler failed: again after a while, or a dead letter."""
+    error = Failed(failure.type, failure.message, failure.trace, fingerprint(failure.type, failure.message))
+    if failure.undecodable:
+        _end_attempt(w, q, job, SETTLE_FAIL, REFUSE, REASON_UNDECODABLE, error, -1, True)
+    elif not failure.retryable:
+        _end_attempt(w, q, job, SETTLE_FAIL, FAIL, REASON_PERMANENT, error, -1, True)
+    else:
+        _end_attempt(w, q, job, SETTLE_FAIL, FAIL, REASON_ATTEMPTS, error, failure.delay_ms, False)
+
+
+def expire_lease(w: World, q: Queue, job: Job) -> None:
+    error = Failed("LeaseExpired", "the lease ran out", "", fingerprint("LeaseExpired", "the lease ran out"))
+    _end_attempt(w, q, job, SETTLE_EXPIRED, EXPIRE_LEASE, REASON_LEASE, error, -1, False)
+
+
+def time_out(w: World, q: Queue, job: Job) -> None:
+    error = Failed("TimedOut", "the attempt took too long", "", fingerprint("TimedOut", "the attempt took too long"))
+    _end_attempt(w, q, job, SETTLE_TIMED_OUT, TIME_OUT, REASON_TIMEOUT, error, -1, False)
+
+
+def _end_attempt(
+    w: World, q: Queue, job: Job, settled: i32, cause: i64, reason: str, error: Failed, delay: i64, final: bool
+) -> None:
+    lease = job.lease
+    assert lease is not None
+    remember(w, job, i64(job.attempt), cause, error)
+    end_lease(w, q, job, settled)
+    job.seq += 1
+    if final or (job.spec.attempts_max and i64(job.attempt) >= job.spec.attempts_max):
+        job.state = FAILED
+        w.log.ended(job, event.FAILED, cause, lease.worker, reason, error, i64(job.attempt), 0)
+        finish(w, q, job, FAILED, reason)
+        return
+    if delay < 0:
+        delay = delay_ms(job.spec.options.backoff, int(job.id), int(job.attempt))
+    # The event comes before the job is let into line, so that its start, if it is immediate, comes after.
+    job.run_at = w.wall_ms + delay
+    job.state = RETRYING if delay > 0 else READY
+    w.log.ended(job, event.RETRYING, cause, lease.worker, reason, error, i64(job.attempt), 0)
+    try_again(w, q, job, delay)
+
+
+def release(w: World, q: Queue, job: Job, delay: i64, snoozed: bool) -> None:
+    """The attempt is given back: ready in its old place, or scheduled."""
+    lease = job.lease
+    assert lease is not None
+    side = side_of(job)
+    cause = SNOOZE if snoozed else RELEASE
+    attempt = i64(job.attempt)
+    end_lease(w, q, job, SETTLE_SNOOZE if snoozed else SETTLE_RELEASE)
+    job.attempt -= 1
+    job.seq += 1
+    if snoozed:
+        side.snoozes += 1
+    elif job.spec.deliveries_max and i64(job.delivery) - side.snoozes >= job.spec.deliveries_max:
+        job.state = FAILED
+        w.log.ended(job, event.FAILED, cause, lease.worker, REASON_DELIVERIES, NO_FAILURE, attempt, 0)
+        finish(w, q, job, FAILED, REASON_DELIVERIES)
+        return
+    job.run_at = w.wall_ms + delay
+    job.state = SCHEDULED if delay > 0 else READY
+    w.log.ended(job, event.RELEASED, cause, lease.worker, "", NO_FAILURE, attempt, 0)
+    if delay > 0:
+        q.scheduled += 1
+        if q.group_relaxed:
+            give_up_slot(w, q, job)
+        wait_until(w, job, job.run_at)
+    else:
+        give_up_slot(w, q, job)
+        make_ready(w, q, job, False)
+
+
+# Extending.
+
+
+def extend(w: World, context: Context, request: Extend) -> Extended:
+    count = len(request.ids)
+    if count > bound.BATCH_ITEMS_MAX:
+        raise InvalidRequest("ids", count, f"at most {bound.BATCH_ITEMS_MAX} leases are renewed at once")
+    if request.tokens is not None and len(request.tokens) != count:
+        raise InvalidRequest("tokens", len(request.tokens), f"it must have one entry per job ({count})")
+    if request.lease_ms and not bound.LEASE_MS_MIN <= request.lease_ms <= bound.LEASE_MS_MAX:
+        raise InvalidRequest("lease_ms", request.lease_ms, f"from {bound.LEASE_MS_MIN} to {bound.LEASE_MS_MAX}")
+    until: list[int] = []
+    errors: dict[int, Error] = {}
+    fresh: dict[tuple[int, int], Lease] = {}
+    for at in range(count):
+        checked = check(
+            w, context, request.ids[at], None if request.tokens is None else request.tokens[at], SETTLE_NONE
+        )
+        job = checked.job
+        if job is None:
+            assert checked.error is not None
+            errors[at] = checked.error
+            until.append(0)
+        else:
+            until.append(int(_renew(w, job, request.lease_ms, fresh)))
+    return Extended(until, errors or None)
+
+
+def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease]) -> i64:
+    """Move the job to a lease with a later deadline; jobs of one old lease and deadline share the new one."""
+    old = job.lease
+    assert old is not None
+    length: i64 = lease_ms or old.length_ms
+    due: i64 = w.elapsed_ms + length
+    if job.alarm is not None and job.alarm.due_ms < due:
+        due = job.alarm.due_ms  # no renewal goes past the timeout
+    if due <= old.due_ms:
+        return old.until_wall_ms
+    key = (int(old.id), int(due))
+    lease = fresh.get(key)
+    if lease is None:
+        until = w.wall_ms + (due - w.elapsed_ms)
+        lease = Lease(due, w.next_alarm_id(), old.token, old.worker, length, until, old.connection)
+        w.elapsed.add(lease)
+        fresh[key] = lease
+    lease.count += 1
+    lease.ids.append(int(job.id))
+    job.lease = lease
+    drop_from_lease(w, old)
+    return lease.until_wall_ms
+
+
+# Output of a running job.
+
+
+def append(w: World, context: Context, request: Append) -> int:
+    if not ask.PROGRESS <= request.kind <= ask.EMIT:
+        raise InvalidRequest("kind", request.kind, "it must be progress, log or emit")
+    checked = check(w, context, request.id, request.token, SETTLE_NONE)
+    if checked.error is not None:
+        raise checked.error
+    job = checked.job
+    assert job is not None
+    if request.kind == ask.PROGRESS:
+        return _progress(w, job, request.percent, request.text)
+    side = side_of(job)
+    if request.kind == ask.LOG:
+        line = bound.clip("text", request.text, bound.LOG_LINE_BYTES_MAX)
+        if side.log is None:
+            side.log = []
+        offset = int(side.log_first) + len(side.log)
+        side.log.append(StreamItem(offset, int(w.wall_ms), line.encode()))
+        if len(side.log) > bound.LOG_LINES_MAX:
+            del side.log[0]
+            side.log_first += 1
+        return offset
+    size = len(request.data)
+    if size > bound.STREAM_ITEM_BYTES_MAX:
+        raise PayloadTooLarge(size, bound.STREAM_ITEM_BYTES_MAX, "stream item")
+    if side.stream_bytes + size > bound.STREAM_BYTES_MAX:
+        raise PayloadTooLarge(int(side.stream_bytes) + size, bound.STREAM_BYTES_MAX, "stream")
+    if side.stream is None:
+        side.stream = []
+    side.stream.append(StreamItem(len(side.stream), int(w.wall_ms), request.data))
+    side.stream_bytes += size
+    return len(side.stream) - 1
+
+
+def _progress(w: World, job: Job, percent: int, text: str) -> int:
+    if not 0 <= percent <= 100:
+        raise InvalidRequest("percent", percent, "it must be from 0 to 100")
+    message = bound.clip("text", text, bound.LOG_LINE_BYTES_MAX)
+    side = side_of(job)
+    last = side.progress
+    if last is not None and percent < 100 and w.wall_ms - last.at < PROGRESS_MS:
+        return last.percent
+    side.progress = Progress(percent, message, int(w.wall_ms))
+    job.seq += 1
+    worker = job.lease.worker if job.lease is not None else ""
+    detail: dict[str, object] = {"percent": percent, "message": message[:256]}
+    w.log.notice(job, event.PROGRESS, UPDATE, job.spec, worker, detail)
+    return percent

@@ -1,0 +1,253 @@
+"""Recomputes, from the jobs alone, every count, index and structure, and names what does not agree."""
+
+from mypy_extensions import i64
+
+from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
+from tenure.core.token import claim_of
+from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job
+from tenure.engine.removal import size_of
+from tenure.engine.ring import room
+from tenure.engine.world import NO_QUEUE, UNLIMITED, Group, Queue, World
+
+
+class Findings:
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def expect(self, holds: bool, text: str) -> None:
+        if not holds and len(self.texts) < 100:
+            self.texts.append(text)
+
+
+def verify(w: World) -> list[str]:
+    found = Findings()
+    jobs = w.index.scan(0, w.index.size + 1, w.last_id)
+    by_queue: dict[int, list[Job]] = {}
+    for job in jobs:
+        by_queue.setdefault(int(job.spec.queue), []).append(job)
+        _verify_job(w, job, found)
+    found.expect(len(jobs) == w.index.size, f"index has {len(jobs)} jobs, counts {int(w.index.size)}")
+    for q in w.queues:
+        if q is not NO_QUEUE:
+            _verify_queue(w, q, by_queue.get(int(q.number), []), found)
+    _verify_store(w, jobs, found)
+    _verify_limits(w, jobs, found)
+    _verify_leases(w, jobs, found)
+    _verify_waiting(w, found)
+    return found.texts
+
+
+def _verify_job(w: World, job: Job, found: Findings) -> None:
+    name = f"job {int(job.id)} ({STATE_NAMES[job.state]})"
+    place = int(job.place)
+    state = int(job.state)
+    if state == READY:
+        good = place in (LINE, ASIDE, PARKED, MEMBER)
+    elif state in (SCHEDULED, RETRYING):
+        good = place == TIMED and job.alarm is not None and job.alarm.live and job.alarm.due_ms == job.run_at
+    else:
+        good = place == NOWHERE
+    found.expect(good, f"{name} stands in {PLACE_NAMES[place]}")
+    found.expect(w.queue_of(job) is not NO_QUEUE, f"{name} has no queue")
+    if state == RUNNING:
+        found.expect(job.lease is not None and job.lease.live, f"{name} has no live lease")
+    limit = job.spec.attempts_max
+    found.expect(limit == 0 or i64(job.attempt) <= limit, f"{name} is at attempt {int(job.attempt)} of {int(limit)}")
+    side = job.side
+    if side is None:
+        return
+    holds = side.holds is not None and len(side.holds) > 0
+    found.expect(not holds or state == RUNNING, f"{name} holds limit slots")
+    if is_terminal(state):
+        kept = side.holds_group or side.holds_unique or side.joined > 0 or side.debounced
+        found.expect(not kept, f"{name} still holds a group or key")
+        found.expect(side.watchers is None, f"{name} still has watchers")
+    if state == BLOCKED:
+        found.expect(side.pending + side.succeeded + side.failed > 0, f"{name} waits for nothing")
+    found.expect(side.pins >= 0, f"{name} has {int(side.pins)} pins")
+
+
+def _verify_queue(w: World, q: Queue, jobs: list[Job], found: Findings) -> None:
+    name = f"queue {q.tenant_name}/{q.name}"
+    counts = [0] * 8
+    size = 0
+    places: dict[int, list[Job]] = {}
+    for job in jobs:
+        counts[int(job.state)] += 1
+        if not is_terminal(int(job.state)):
+            size += len(job.payload)
+        places.setdefault(int(job.place), []).append(job)
+    said = [q.scheduled, q.blocked, q.ready, q.running, q.retrying, q.completed, q.failed, q.cancelled]
+    for state in range(8):
+        found.expect(
+            counts[state] == said[state], f"{name} counts {int(said[state])} {STATE_NAMES[state]}, has {counts[state]}"
+        )
+    found.expect(size == q.bytes, f"{name} counts {int(q.bytes)} bytes, has {size}")
+    _same(q.order.jobs(), places.get(LINE, []), f"{name}: its line", found)
+    _sorted(q.order.jobs(), f"{name}: its line", found)
+    aside: list[Job] = []
+    if q.asides is not None:
+        for entry in q.asides.values():
+            found.expect(entry.order.size > 0, f"{name} keeps an empty aside for {entry.task}")
+            found.expect(entry.alarm is not None and entry.alarm.live, f"{name}: aside {entry.task} has no alarm")
+            _sorted(entry.order.jobs(), f"{name}: aside {entry.task}", found)
+            aside.extend(entry.order.jobs())
+    _same(aside, places.get(ASIDE, []), f"{name}: set aside", found)
+    found.expect(q.parked == len(places.get(PARKED, [])), f"{name} counts {int(q.parked)} parked")
+    kept: list[Job] = []
+    for number in q.kepts:
+        line = w.kepts[number].line
+        kept.extend(line.jobs())
+        found.expect(line.size == len(line.jobs()), f"{name}: a line of ended jobs miscounts")
+    doomed = [job for job in jobs if job.side is not None and job.side.doomed]
+    ended = [job for job in jobs if is_terminal(int(job.state)) and job not in doomed]
+    _same(kept, ended, f"{name}: ended jobs", found)
+    _verify_groups(w, q, jobs, places.get(MEMBER, []), found)
+    _verify_ring(w, q, name, found)
+
+
+def _verify_ring(w: World, q: Queue, name: str, found: Findings) -> None:
+    claimable = q.order.size > 0 and not q.paused and room(w, q) > 0
+    found.expect(q.in_ring == claimable, f"{name}: in ring {q.in_ring}, claimable {claimable}")
+
+
+def _verify_groups(w: World, q: Queue, jobs: list[Job], members: list[Job], found: Findings) -> None:
+    name = f"queue {q.tenant_name}/{q.name}"
+    busy: dict[str, int] = {}
+    joined: dict[str, int] = {}
+    for job in jobs:
+        side = job.side
+        if side is not None and side.extras is not None and side.extras.group:
+            group_name = side.extras.group
+            if side.holds_group:
+                busy[group_name] = busy.get(group_name, 0) + 1
+            if side.joined:
+                joined[group_name] = joined.get(group_name, 0) + 1
+    for holdover in w.holdovers.values():
+        if holdover.queue == q.number and holdover.group:
+            busy[holdover.group] = busy.get(holdover.group, 0) + 1
+    waiting: list[Job] = []
+    groups: list[Group] = [] if q.groups is None else list(q.groups.values())
+    for group in groups:
+        found.expect(group.busy == busy.get(group.name, 0), f"{name}: group {group.name} counts {int(group.busy)} busy")
+        found.expect(
+            group.jobs == joined.get(group.name, 0), f"{name}: group {group.name} counts {int(group.jobs)} jobs"
+        )
+        free = q.group_concurrency - group.busy - len(group.standing)
+        found.expect(free <= 0 or group.members.size == 0, f"{name}: group {group.name} lets nobody out")
+        for id in group.standing:
+            standing = w.index.get(id)
+            found.expect(
+                standing is not None and standing.state == READY, f"{name}: group {group.name} let out job {id}"
+            )
+        waiting.extend(group.members.jobs())
+    _same(waiting, members, f"{name}: group members", found)
+    names = {group.name for group in groups}
+    found.expect(set(busy) | set(joined) <= names, f"{name} has lost a group")
+
+
+def _verify_store(w: World, jobs: list[Job], found: Findings) -> None:
+    live = [job for job in jobs if not is_terminal(int(job.state))]
+    ended = [job for job in jobs if is_terminal(int(job.state))]
+    found.expect(w.jobs == len(live), f"store counts {int(w.jobs)} live jobs, has {len(live)}")
+    found.expect(w.terminal_jobs == len(ended), f"store counts {int(w.terminal_jobs)} ended jobs, has {len(ended)}")
+    size = sum(len(job.payload) for job in live)
+    found.expect(w.bytes == size, f"store counts {int(w.bytes)} bytes, has {size}")
+    kept = sum(int(size_of(job)) for job in ended)
+    found.expect(w.terminal_bytes == kept, f"store counts {int(w.terminal_bytes)} ended bytes, has {kept}")
+    for t in w.tenants:
+        own = [job for job in live if job.spec.tenant == t.number]
+        running = sum(1 for job in own if job.state == RUNNING)
+        over = sum(1 for holdover in w.holdovers.values() if w.queues[holdover.queue].tenant == t.number)
+        found.expect(t.jobs == len(own), f"tenant {t.name} counts {int(t.jobs)} jobs, has {len(own)}")
+        found.expect(t.running == running, f"tenant {t.name} counts {int(t.running)} running, has {running}")
+        found.expect(t.held_over == over, f"tenant {t.name} counts {int(t.held_over)} held over, has {over}")
+        _verify_keys(w, t.number, [job for job in jobs if job.spec.tenant == t.number], found)
+
+
+def _verify_keys(w: World, tenant: i64, jobs: list[Job], found: Findings) -> None:
+    t = w.tenants[tenant]
+    custom: dict[str, int] = {}
+    for job in jobs:
+        side = job.side
+        if side is not None and side.extras is not None and side.holds_custom:
+            custom[side.extras.custom_id] = int(job.id)
+    said = {} if t.custom_ids is None else dict(t.custom_ids.items())
+    found.expect(custom == said, f"tenant {t.name}: custom ids {said} are not {custom}")
+    for number in t.queues.values():
+        q = w.queues[number]
+        unique = {
+            job.side.extras.unique_key: int(job.id)
+            for job in jobs
+            if job.spec.queue == q.number
+            and job.side is not None
+            and job.side.extras is not None
+            and job.side.holds_unique
+        }
+        keys = {} if q.unique is None else dict(q.unique.items())
+        found.expect(unique == keys, f"queue {t.name}/{q.name}: unique keys {keys} are not {unique}")
+
+
+def _verify_limits(w: World, jobs: list[Job], found: Findings) -> None:
+    running: dict[int, int] = {}
+    parked: dict[int, int] = {}
+    candidates: dict[int, int] = {}
+    for job in jobs:
+        side = job.side
+        if side is None:
+            continue
+        for number in side.holds or []:
+            running[number] = running.get(number, 0) + 1
+        if side.parked_on >= 0:
+            parked[int(side.parked_on)] = parked.get(int(side.parked_on), 0) + 1
+        if side.candidate_of >= 0:
+            candidates[int(side.candidate_of)] = candidates.get(int(side.candidate_of), 0) + 1
+    for holdover in w.holdovers.values():
+        for number in holdover.limits or []:
+            running[number] = running.get(number, 0) + 1
+    for number, limit in w.limits.items():
+        waits = sum(int(order.size) for order in (limit.parked or {}).values())
+        goes = sum((limit.candidates or {}).values())
+        found.expect(limit.running == running.get(number, 0), f"limit {limit.key} counts {int(limit.running)} running")
+        found.expect(
+            waits == parked.get(number, 0), f"limit {limit.key} parks {waits}, jobs say {parked.get(number, 0)}"
+        )
+        found.expect(goes == candidates.get(number, 0), f"limit {limit.key} has {goes} candidates")
+    lost = (set(running) | set(parked) | set(candidates)) - set(w.limits)
+    found.expect(not lost, f"limits {sorted(lost)} are held but gone")
+
+
+def _verify_leases(w: World, jobs: list[Job], found: Findings) -> None:
+    counts: dict[int, int] = {}
+    tokens: dict[int, bytes] = {}
+    for job in jobs:
+        lease = job.lease
+        if job.state == RUNNING and lease is not None:
+            counts[int(lease.id)] = counts.get(int(lease.id), 0) + 1
+            found.expect(int(job.id) in lease.ids, f"job {int(job.id)} is not in its lease's list")
+            token = tokens.setdefault(claim_of(lease.token), lease.token)
+            found.expect(token == lease.token, f"claim {claim_of(lease.token)} has two tokens")
+    for job in jobs:
+        lease = job.lease
+        if job.state == RUNNING and lease is not None:
+            found.expect(lease.count == counts[int(lease.id)], f"lease {int(lease.id)} counts {int(lease.count)} jobs")
+
+
+def _verify_waiting(w: World, found: Findings) -> None:
+    waiting = sum(int(lane.waiting) for lane in w.lanes.values())
+    said = sum(len(waiter.lanes) for waiter in w.waiters.values())
+    found.expect(waiting == said, f"lanes count {waiting} waiting claims, waiters say {said}")
+    rings = sum(int(lane.ring.valid) for lane in w.lanes.values())
+    inside = sum(1 for q in w.queues if q is not NO_QUEUE and q.in_ring)
+    found.expect(rings == inside, f"rings count {rings} queues, {inside} say they are in")
+
+
+def _same(a: list[Job], b: list[Job], what: str, found: Findings) -> None:
+    left = sorted(int(job.id) for job in a)
+    right = sorted(int(job.id) for job in b)
+    found.expect(left == right, f"{what} holds {left[:20]}, should hold {right[:20]}")
+
+
+def _sorted(jobs: list[Job], what: str, found: Findings) -> None:
+    keys = [(bool(job.aged), int(job.rank), int(job.number)) for job in jobs]
+    found.expect(keys == sorted(keys) and len(set(keys)) == len(keys), f"{what} is out of order")

@@ -1,0 +1,165 @@
+"""Section 4: loads. Staged out of sight, published whole and once, or gone."""
+
+from tenure.core.error import Error
+from tenure.core.record import LoadReport
+from tenure.core.request import ABORT, PUBLISH, STAGE, Filter, Load
+from tenure.store.behaviour.registry import behaviour
+from tenure.store.behaviour.rig import DAY, GLOBEX, HOUR, Rig
+
+NEEDS = ("loads",)
+
+
+async def stage(
+    rig: Rig, names: list[bytes], part: int = 0, writing: str = "w", chunk: int = 0, **fields: object
+) -> LoadReport:
+    batch = rig.batch(names, each=None, atomic=False, **fields)
+    return await rig.load(Load(STAGE, "load", part, writing, chunk, batch))
+
+
+async def publish(rig: Rig, parts: dict[int, str], tenant: str = "acme") -> LoadReport:
+    """Publishes, and asks again when all is done: the first answer may come before."""
+    first = await rig.load(Load(PUBLISH, "load", parts=parts), tenant)
+    assert first.published
+    await rig.tick()
+    report = await rig.load(Load(PUBLISH, "load", parts=parts), tenant)
+    assert (report.rows, report.published, report.done) == (first.rows, True, True)
+    return report
+
+
+@behaviour(4, needs=NEEDS)
+async def staged_jobs_are_out_of_sight(rig: Rig) -> None:
+    report = await stage(rig, [b"a", b"b"])
+    assert (report.rows, report.published) == (2, False)
+    assert await rig.claim(9) == []
+    assert await rig.count() == {}
+    assert await rig.find(Filter()) == []
+    assert await rig.events() == []
+
+
+@behaviour(4, needs=NEEDS)
+async def published_load_is_there_whole(rig: Rig) -> None:
+    await stage(rig, [b"a", b"b"], chunk=0)
+    await stage(rig, [b"c"], chunk=1)
+    await stage(rig, [b"d"], part=1)
+    report = await publish(rig, {0: "w", 1: "w"})
+    assert (report.rows, report.new, report.duplicates, report.published) == (4, 4, 0, True)
+    assert await rig.line() == [b"a", b"b", b"c", b"d"]
+
+
+@behaviour(4, needs=NEEDS)
+async def published_jobs_emit_what_enqueued_ones_do(rig: Rig) -> None:
+    await stage(rig, [b"a"], delay_ms=HOUR)
+    await publish(rig, {0: "w"})
+    id = (await rig.find(Filter()))[0]
+    assert [(event.type, event.state) for event in await rig.events_of(id)] == [("enqueued", "scheduled")]
+
+
+@behaviour(4, needs=NEEDS)
+async def chunk_staged_again_counts_once(rig: Rig) -> None:
+    for _ in range(3):
+        report = await stage(rig, [b"a", b"b"])
+    assert report.rows == 2
+    await publish(rig, {0: "w"})
+    assert await rig.count() == {"ready": 2}
+
+
+@behaviour(4, needs=NEEDS)
+async def only_the_writing_that_was_named_is_published(rig: Rig) -> None:
+    await stage(rig, [b"crashed"], writing="try 1")
+    await stage(rig, [b"good"], writing="try 2")
+    await stage(rig, [b"unnamed"], part=1)
+    report = await publish(rig, {0: "try 2"})
+    assert (report.rows, report.new) == (1, 1)
+    assert await rig.line() == [b"good"]
+
+
+@behaviour(4, needs=NEEDS)
+async def publishing_again_changes_nothing(rig: Rig) -> None:
+    await stage(rig, [b"a", b"b"])
+    first = await publish(rig, {0: "w"})
+    for leased in await rig.claim(2):
+        await rig.complete(leased)
+    again = await publish(rig, {0: "w"})
+    assert (again.rows, again.new, again.duplicates) == (first.rows, first.new, first.duplicates)
+    await rig.advance(7 * DAY - HOUR)
+    late = await publish(rig, {0: "w"})
+    assert (late.rows, late.new, late.published, late.done) == (2, 2, True, True)
+    assert await rig.claim() == []
+
+
+@behaviour(4, needs=NEEDS)
+async def load_counts_its_duplicates(rig: Rig) -> None:
+    await rig.enqueue(b"there", unique_key="k")
+    await stage(rig, [b"a"], unique_key="k", chunk=0)
+    await stage(rig, [b"b"], unique_key="other", chunk=1)
+    await publish(rig, {0: "w"})
+    report = await publish(rig, {0: "w"})
+    assert (report.rows, report.new, report.duplicates) == (2, 1, 1)
+    assert await rig.line() == [b"there", b"b"]
+
+
+@behaviour(4, needs=NEEDS)
+async def load_is_readied_in_bounded_steps(rig: Rig) -> None:
+    names = [b"%d" % at for at in range(4_500)]
+    await stage(rig, names)
+    await rig.store.load(rig.context(), Load(PUBLISH, "load", parts={0: "w"}), rig.now())
+    assert await rig.count_by_steps("ready", 4_500) >= 2
+    assert [one.payload for one in await rig.claim(4_500)] == names
+
+
+@behaviour(4, needs=NEEDS)
+async def aborted_load_is_gone(rig: Rig) -> None:
+    await stage(rig, [b"a", b"b"])
+    await rig.load(Load(ABORT, "load"))
+    await rig.load(Load(ABORT, "load"))
+    await rig.tick()
+    try:
+        report = await publish(rig, {0: "w"})
+    except Error:
+        report = None
+    assert report is None or report.new == 0
+    assert await rig.count() == {}
+
+
+@behaviour(4, needs=NEEDS)
+async def load_left_for_a_day_is_removed(rig: Rig) -> None:
+    await stage(rig, [b"a", b"b"])
+    await rig.advance(DAY)
+    try:
+        report = await publish(rig, {0: "w"})
+    except Error:
+        report = None
+    assert report is None or report.new == 0
+    assert await rig.count() == {}
+
+
+@behaviour(4, needs=NEEDS)
+async def load_is_published_within_its_day(rig: Rig) -> None:
+    await stage(rig, [b"a"])
+    await rig.advance(DAY - 1)
+    assert (await publish(rig, {0: "w"})).new == 1
+
+
+@behaviour(2, needs=NEEDS)
+async def loads_of_tenants_are_apart(rig: Rig) -> None:
+    await stage(rig, [b"a"])
+    try:
+        report = await publish(rig, {0: "w"}, GLOBEX)
+    except Error:
+        report = None
+    assert report is None or report.new == 0
+    assert await rig.count(tenant=GLOBEX) == {}
+    assert (await publish(rig, {0: "w"})).new == 1
+
+
+@behaviour(4, needs=NEEDS)
+async def bad_row_of_a_load_is_not_dropped_silently(rig: Rig) -> None:
+    await stage(rig, [b"good"], chunk=0)
+    before = 1
+    try:
+        report = await stage(rig, [b"bad"], chunk=1, expires_at=1)
+    except Error:
+        return
+    assert report.rows == before + 1
+    done = await publish(rig, {0: "w"})
+    assert done.rows - done.new - done.duplicates == 1

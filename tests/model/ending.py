@@ -1,0 +1,155 @@
+"""How jobs end: leases, terminal states, dependents, watchers, retention."""
+
+from tenure.core import dependency, state
+from tenure.core.state import (
+    BLOCKED,
+    COMPLETED,
+    FAIL_DEPENDENCY,
+    FAILED,
+    GONE,
+    REASON_DEPENDENCY,
+    REMOVE,
+    RUNNING,
+    SATISFY,
+    SCHEDULED,
+)
+from tests.model.turn import make_ready, refresh_turns
+from tests.model.world import MINUTE_MS, Holdover, Job, Settlement, World
+
+
+def end_lease(world: World, job: Job, verb: int, confirmed: bool) -> None:
+    """Every way out of `running` comes through here. Unconfirmed, the slots stay taken until the old deadline."""
+    assert job.state == RUNNING
+    assert job.lease is not None
+    job.last = Settlement(job.lease.token, verb, -1, 0)
+    if not confirmed:
+        world.holdovers.append(Holdover(job, job.lease.token, job.lease.deadline))
+    job.lease = None
+    job.worker = ""
+
+
+def keep_group_slot(world: World, job: Job) -> None:
+    """In a strict group, whoever waits to run again keeps its slot."""
+    job.keeps_slot = job.group is not None and world.of_queue(job.tenant, job.queue, "group_order") == "strict"
+
+
+def finish(world: World, job: Job, cause: int, after: int, type: str, reason: str = "") -> None:
+    """A job reaches a terminal state, and everybody who waits for that is told."""
+    end(world, job, cause, after, type, reason)
+    resolve(world, [job])
+    sweep(world)
+    refresh_turns(world)
+
+
+def end(world: World, job: Job, cause: int, after: int, type: str, reason: str) -> None:
+    world.move(job, cause, after, type, reason)
+    world.last_ended += 1
+    job.ended_order = world.last_ended
+    job.ended_at = world.wall
+    job.reason = reason
+    job.keeps_slot = False
+    for watch in [watch for watch in world.watches if watch.job == job.id]:
+        world.watches.remove(watch)
+        world.answers.append((watch.ticket, state.STATE_NAMES[after]))
+
+
+def resolve(world: World, ended: list[Job]) -> None:
+    """Dependents of what ended go on, or fail, and so on for theirs."""
+    while ended:
+        done = ended.pop(0)
+        for job in world.dependents(done.id):
+            if job.state != BLOCKED:
+                continue
+            decision = decide(world, job)
+            if decision == dependency.FAIL:
+                end(world, job, FAIL_DEPENDENCY, FAILED, "failed", REASON_DEPENDENCY)
+                ended.append(job)
+            elif decision == dependency.GO:
+                unblock(world, job)
+
+
+def decide(world: World, job: Job) -> int:
+    """What the dependencies of a job mean for it now. One that is gone without having ended counts as failed."""
+    present = [world.jobs[id].state for id in job.extras.depends_on if id in world.jobs]
+    gone = [world.graves[id].state for id in job.extras.depends_on if id in world.graves]
+    pending = sum(1 for found in present if found in state.LIVE)
+    succeeded = [*present, *gone].count(COMPLETED)
+    failed = len(job.extras.depends_on) - pending - succeeded
+    return dependency.decide(job.options.dependency_policy, pending, succeeded, failed)
+
+
+def unblock(world: World, job: Job) -> None:
+    if job.run_at > world.wall:
+        world.move(job, SATISFY, SCHEDULED, "updated")
+    else:
+        make_ready(world, job, SATISFY, "ready")
+
+
+def remove(world: World, job: Job, reason: str) -> None:
+    """The job goes. For its dependents, one that goes without having ended counts as failed."""
+    last = job.state
+    world.move(job, REMOVE, GONE, "removed", reason)
+    job.state = last
+    job.removed_at = world.wall
+    del world.jobs[job.id]
+    world.graves[job.id] = job
+    for watch in [watch for watch in world.watches if watch.job == job.id]:
+        world.watches.remove(watch)
+        world.answers.append((watch.ticket, ""))
+    resolve(world, [job])
+    refresh_turns(world)
+
+
+def sweep(world: World) -> None:
+    """Retention: removes every ended job that is past its age, or too many, and that nobody needs any more."""
+    again = True
+    while again:
+        again = False
+        for job in sorted(world.in_state(*state.TERMINAL), key=lambda job: job.ended_order):
+            why = surplus(world, job)
+            if why and not is_pinned(world, job):
+                remove(world, job, why)
+                again = True
+
+
+def is_pinned(world: World, job: Job) -> bool:
+    return bool(world.dependents(job.id)) or any(watch.job == job.id for watch in world.watches)
+
+
+def surplus(world: World, job: Job) -> str:
+    """Why an ended job is not kept any longer; empty while it is."""
+    keep_ms, keep_count = world.keep(job)
+    if keep_ms == 0 or keep_count == 0:
+        return "zero"
+    age_ms = world.wall - job.ended_at
+    if age_ms >= max(keep_ms, MINUTE_MS):
+        return "age"
+    if age_ms >= MINUTE_MS and newer(world, job) >= keep_count:
+        return "count"
+    return ""
+
+
+def newer(world: World, job: Job) -> int:
+    """How many jobs of the same queue, kind of ending and policy ended after this one."""
+    same = [
+        other
+        for other in world.in_state(*state.TERMINAL)
+        if (other.tenant, other.queue) == (job.tenant, job.queue)
+        and (other.state == FAILED) == (job.state == FAILED)
+        and policy(other) == policy(job)
+    ]
+    return sum(1 for other in same if other.ended_order > job.ended_order)
+
+
+def policy(job: Job) -> tuple[int, int]:
+    options = job.options
+    if job.state == FAILED:
+        return (options.keep_failed_ms, options.keep_failed_count)
+    return (options.keep_completed_ms, options.keep_completed_count)
+
+
+def next_retention(world: World, job: Job) -> int:
+    """When (wall) an ended job may next become surplus by itself."""
+    keep_ms, _ = world.keep(job)
+    minimum = job.ended_at + MINUTE_MS
+    return minimum if minimum > world.wall else job.ended_at + max(keep_ms, MINUTE_MS)

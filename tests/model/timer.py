@@ -1,0 +1,119 @@
+"""What happens by itself when its time has come.
+
+All that is due is done at the time of the step, the most overdue first, then by (kind, id). How overdue something is,
+is told by its own clock: wall time for run times and expiry, elapsed time for leases. A job that becomes due by what
+another one did is done in the same step.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+from tenure.core import state
+from tenure.core.state import (
+    ABANDON,
+    BLOCKED,
+    DUE,
+    EXPIRE,
+    EXPIRE_LEASE,
+    FAILED,
+    READY,
+    RETRYING,
+    RUNNING,
+    SCHEDULED,
+    SETTLE_EXPIRED,
+    SETTLE_TIMED_OUT,
+    TIME_OUT,
+)
+from tests.model.claim import must_abandon
+from tests.model.ending import end_lease, finish, sweep
+from tests.model.settle import try_again
+from tests.model.turn import make_ready, refresh_turns
+from tests.model.world import Holdover, Job, World
+
+RUN: Final = 0
+EXPIRY: Final = 1
+LEASE: Final = 2
+TIMEOUT: Final = 3
+HOLDOVER: Final = 4
+
+Timer = tuple[int, int, int, Callable[[], None]]
+
+
+def apply_timers(world: World) -> None:
+    sweep(world)
+    while True:
+        timers = sorted([*due_by_wall(world), *due_by_elapsed(world)], key=lambda timer: timer[:3])
+        if not timers:
+            break
+        timers[0][3]()
+    sweep(world)
+    refresh_turns(world)
+
+
+def due_by_wall(world: World) -> Iterator[Timer]:
+    for job in world.in_state(SCHEDULED, RETRYING):
+        if job.run_at <= world.wall:
+            yield job.run_at - world.wall, RUN, job.id, partial(make_ready, world, job, DUE, "ready")
+    for job in world.in_state(SCHEDULED, BLOCKED, READY, RETRYING):
+        if job.expires_at and job.expires_at <= world.wall:
+            yield job.expires_at - world.wall, EXPIRY, job.id, partial(expire, world, job)
+
+
+def due_by_elapsed(world: World) -> Iterator[Timer]:
+    for job in world.in_state(RUNNING):
+        assert job.lease is not None
+        if job.lease.deadline <= world.elapsed:
+            yield job.lease.deadline - world.elapsed, LEASE, job.id, partial(end_by_time, world, job, SETTLE_EXPIRED)
+        if job.lease.timeout_at is not None and job.lease.timeout_at <= world.elapsed:
+            yield (
+                job.lease.timeout_at - world.elapsed,
+                TIMEOUT,
+                job.id,
+                partial(end_by_time, world, job, SETTLE_TIMED_OUT),
+            )
+    for hold in world.holdovers:
+        if hold.deadline <= world.elapsed:
+            yield hold.deadline - world.elapsed, HOLDOVER, hold.job.id, partial(free, world, hold)
+
+
+def expire(world: World, job: Job) -> None:
+    finish(world, job, EXPIRE, FAILED, "failed", state.REASON_EXPIRED)
+
+
+def end_by_time(world: World, job: Job, verb: int) -> None:
+    """The lease is over, or the attempt took too long; after a timeout the handler may still be running."""
+    end_lease(world, job, verb, confirmed=verb == SETTLE_EXPIRED)
+    if verb == SETTLE_EXPIRED:
+        try_again(world, job, EXPIRE_LEASE, state.REASON_LEASE)
+    else:
+        try_again(world, job, TIME_OUT, state.REASON_TIMEOUT)
+
+
+def free(world: World, hold: Holdover) -> None:
+    world.holdovers.remove(hold)
+    refresh_turns(world)
+
+
+def abandon(world: World, job: Job) -> None:
+    finish(world, job, ABANDON, FAILED, "failed", state.REASON_UNKNOWN_TASK)
+
+
+def abandon_due(world: World) -> None:
+    for job in sorted(world.in_state(READY), key=lambda job: job.id):
+        if must_abandon(world, job):
+            abandon(world, job)
+
+
+def next_due(world: World) -> tuple[int | None, int | None]:
+    """When (wall, elapsed) something next happens to a job by itself."""
+    wall = [job.run_at for job in world.in_state(SCHEDULED, RETRYING)]
+    wall += [job.expires_at for job in world.live() if job.expires_at and job.state != RUNNING]
+    elapsed = [hold.deadline for hold in world.holdovers]
+    for job in world.in_state(RUNNING):
+        assert job.lease is not None
+        elapsed.append(job.lease.deadline)
+        if job.lease.timeout_at is not None:
+            elapsed.append(job.lease.timeout_at)
+    elapsed += [waiter.until for waiter in world.waiters] + [watch.until for watch in world.watches]
+    return min(wall, default=None), min(elapsed, default=None)

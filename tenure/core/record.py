@@ -134,11 +134,12 @@ class StreamItem(msgspec.Struct, frozen=True):
 
 
 class LoadReport(msgspec.Struct, frozen=True):
-    """What a load holds: rows staged, and after publication how many are new jobs and how many were there already."""
+    """What a load holds: rows staged, and after publication how many are new jobs, were there already, or were refused."""
 
     rows: int
     new: int = 0
     duplicates: int = 0
+    refused: int = 0
     published: bool = False
     done: bool = False
 

@@ -1,5 +1,7 @@
 """Settings of queues, limit keys, tenants and the store, and what workers say of themselves."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from tenure.core import bound, event
@@ -12,7 +14,7 @@ from tenure.engine.alarm import WORKER as WORKER_ALARM
 from tenure.engine.alarm import Alarm
 from tenure.engine.duty import lose_worker
 from tenure.engine.job import NO_SPEC, Spec
-from tenure.engine.place import let_out
+from tenure.engine.place import let_out, relax
 from tenure.engine.removal import is_empty, plan_forgetting, reconsider
 from tenure.engine.ring import activate, deactivate_all, reactivate_tenant
 from tenure.engine.world import (
@@ -26,6 +28,16 @@ from tenure.engine.world import (
     Tenant,
     Worker,
     World,
+)
+
+
+COMMON: Final = (
+    "jobs_max",
+    "bytes_max",
+    "keep_completed_ms",
+    "keep_completed_count",
+    "keep_failed_ms",
+    "keep_failed_count",
 )
 
 
@@ -63,6 +75,8 @@ def _number(value: object, default: i64) -> i64:
 
 
 def _set_common(settings: Settings, field: str, value: object) -> None:
+    if field not in COMMON:
+        return
     number = _number(value, UNLIMITED)
     if field == "jobs_max":
         settings.jobs_max = number
@@ -162,6 +176,9 @@ def _after_queue(w: World, q: Queue, fields: set[str], was_paused: bool) -> None
     if "group_concurrency" in fields and q.groups is not None:
         for group in list(q.groups.values()):
             let_out(w, q, group)
+    if "group_order" in fields and q.group_relaxed and q.groups is not None:
+        for group in list(q.groups.values()):
+            relax(w, q, group)
     deactivate_all(w, q)
     activate(w, q)
 

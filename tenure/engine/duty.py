@@ -52,7 +52,7 @@ from tenure.engine.world import (
     OWED_SWEEP,
     OWED_TOP_UP,
     OWED_UNPIN,
-    SESSION_MS,
+    SESSION_KEPT_MS,
     WORKER_SILENT_MS,
     Holdover,
     IdempotencyKey,
@@ -252,7 +252,7 @@ def _trim_outcomes(w: World) -> None:
 def _forget_session(w: World, alarm: Alarm) -> None:
     name = w.session_names[int(alarm.id)]
     session = w.sessions[name]
-    due = session.last_at + SESSION_MS
+    due = session.last_at + SESSION_KEPT_MS
     if due > w.elapsed_ms:
         w.elapsed.add(Alarm(due, kinds.SESSION, alarm.id))
     else:
@@ -465,7 +465,9 @@ def _publish(w: World, owed: Owed, budget: i64) -> i64:
         options = batch.options if batch.each is None else batch.each[at]
         extras = None if batch.extras is None else batch.extras[at]
         outcome = enqueue_one(w, staged.tenant, options, batch.payloads[at], extras, True)
-        if outcome.duplicate or outcome.error is not None:
+        if outcome.error is not None:
+            staged.refused += 1
+        elif outcome.duplicate:
             staged.duplicates += 1
         else:
             staged.new += 1

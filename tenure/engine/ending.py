@@ -25,7 +25,7 @@ from tenure.core.token import claim_of
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Lease
 from tenure.engine.parking import give_back
-from tenure.engine.place import drop_if_empty, free_slot, group_of, leave_group, make_ready, side_of, wait_until
+from tenure.engine.place import drop_if_empty, free_slot, give_up_slot, group_of, leave_group, make_ready, side_of, wait_until
 from tenure.engine.query import record
 from tenure.engine.removal import keep
 from tenure.engine.ring import activate, reactivate_tenant
@@ -118,6 +118,7 @@ def end_holdover(w: World, holdover: Holdover) -> None:
         if job is not None and _waits_again(job) and not q.group_relaxed:
             # It timed out and is to be tried again: in strict order the slot is its own.
             side_of(job).holds_group = True
+            group.kept.append(int(job.id))
         else:
             free_slot(w, q, group)
         drop_if_empty(q, group)
@@ -136,14 +137,16 @@ def _waits_again(job: Job) -> bool:
     )
 
 
-def give_up_slot(w: World, q: Queue, job: Job) -> None:
-    """The job waits for another try: in relaxed order, or when it is ready at once, its group's slot is free."""
+def keep_or_give_up_slot(w: World, q: Queue, job: Job) -> None:
+    """The job waits for another try: in strict order its group's slot stays its own."""
     side = job.side
     if side is not None and side.holds_group:
-        group = group_of(q, job)
-        assert group is not None
-        side.holds_group = False
-        free_slot(w, q, group)
+        if q.group_relaxed:
+            give_up_slot(w, q, job)
+        else:
+            group = group_of(q, job)
+            assert group is not None
+            group.kept.append(int(job.id))
 
 
 def finish(w: World, q: Queue, job: Job, state: i32, reason: str) -> None:
@@ -279,8 +282,7 @@ def try_again(w: World, q: Queue, job: Job, delay: i64) -> None:
     if delay > 0:
         job.state = RETRYING
         q.retrying += 1
-        if q.group_relaxed:
-            give_up_slot(w, q, job)
+        keep_or_give_up_slot(w, q, job)
         wait_until(w, job, w.wall_ms + delay)
     else:
         job.run_at = w.wall_ms

@@ -213,6 +213,9 @@ class Engine:
         if not is_terminal(int(job.state)):
             w.last_ticket += 1
             ticket = int(w.last_ticket)
+            if wait_ms == 0:
+                w.outbox.append((ticket, None))
+                return ticket
             watch = Watch(w.elapsed_ms + wait_ms, w.last_ticket, job.id)
             w.watches[ticket] = watch
             w.elapsed.add(watch)

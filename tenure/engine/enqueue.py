@@ -42,7 +42,7 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
     payloads = batch.payloads
     ids: list[int] = []
     if batch.atomic:
-        refusal = _rehearse(w, tenant, batch)
+        refusal = _rehearse(w, tenant, batch, above_limits)
         if refusal is not None:
             return refusal
     answers = Answers(ids, READY)
@@ -509,9 +509,9 @@ def _overload(w: World, t: Tenant, q: Queue, size: i64) -> Overloaded | None:
 # Atomic batches.
 
 
-def _rehearse(w: World, tenant: str, batch: Batch) -> Answers | None:
+def _rehearse(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers | None:
     """The refusal of an atomic batch, or None when every item will be taken. Changes nothing."""
-    fresh = _Fresh()
+    fresh = _Fresh(above_limits)
     count = len(batch.payloads)
     payloads: list[object] = list(batch.payloads)
     for at in range(count):
@@ -530,7 +530,8 @@ def _rehearse(w: World, tenant: str, batch: Batch) -> Answers | None:
 class _Fresh:
     """What the items before this one would have used up."""
 
-    def __init__(self) -> None:
+    def __init__(self, above_limits: bool) -> None:
+        self.above_limits = above_limits
         self.jobs: i64 = 0
         self.bytes: i64 = 0
         self.keys: dict[tuple[str, str, str], bool] = {}
@@ -566,6 +567,8 @@ def _rehearse_one(
             known = job.spec.tenant == number if job is not None else w.outcomes.get(id, number) >= 0
             if not known:
                 return DependencyNotFound(id)
+    if fresh.above_limits:
+        return None
     fresh.jobs += 1
     fresh.bytes += len(payload)
     if w.jobs + w.staged_jobs + fresh.jobs > w.settings.jobs_max:

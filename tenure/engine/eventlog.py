@@ -29,6 +29,7 @@ import msgspec
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
+from tenure.core.bound import clip
 from tenure.core.error import EventsLost
 from tenure.core.event import EVENT_NAMES, MESSAGE_BYTES_MAX
 from tenure.core.record import Event, Failed
@@ -37,6 +38,7 @@ from tenure.engine.job import NO_SPEC, Job, Spec
 
 VERSION: Final = 1
 CHUNK_BYTES: Final = 64 * 1024
+CHUNKS_MIN: Final = 64  # retention drops whole chunks, so what is kept is at least in so many
 
 L_ENQUEUED: Final = 1
 L_STARTED: Final = 2
@@ -220,7 +222,7 @@ class EventLog:
         elif layout == L_ENDED or layout == L_PLAIN:
             _put_text(out, reason)
             _put_text(out, failed.type)
-            _put_text(out, failed.message[:MESSAGE_BYTES_MAX])
+            _put_text(out, clip("message", failed.message, MESSAGE_BYTES_MAX))
             _put_text(out, failed.fingerprint)
 
     def _close(self) -> None:
@@ -232,7 +234,7 @@ class EventLog:
         _patch_u32(out, start, size)
         _patch_u32(out, start + 4, self._count)
         self._start = -1
-        if len(out) >= CHUNK_BYTES:
+        if len(out) >= CHUNK_BYTES or (self.seq - self._out_first + 1) * CHUNKS_MIN >= self.events_max:
             self._chunks.append(Chunk(self._out_first, self.seq, out.getvalue()))
             self._out = BytesWriter()
             self._out_first = self.seq + 1

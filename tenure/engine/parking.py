@@ -89,6 +89,17 @@ def capacity(w: World, limit: Limit) -> i64:
     return found
 
 
+def is_held_by(w: World, t: Tenant, key: str) -> bool:
+    """Whether a job with this key could not start now; makes no record of the key."""
+    number = -1 if t.limits is None else t.limits.get(key, -1)
+    if number < 0:
+        number = w.limits_shared.get(key, -1)
+    if number >= 0:
+        return capacity(w, w.limits[number]) <= 0
+    settings = settings_for(w, t, key)
+    return settings is not None and (settings.concurrency == 0 or settings.paused_until > w.elapsed_ms)
+
+
 def hindrance(w: World, t: Tenant, job: Job) -> i64:
     """The number of the first key that holds the job back, or -1."""
     for key in job.spec.options.limit_keys:

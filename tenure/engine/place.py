@@ -173,10 +173,38 @@ def take_slot(q: Queue, job: Job) -> None:
     group = group_of(q, job)
     if group is not None:
         side = side_of(job)
-        if not side.holds_group:
+        if side.holds_group:
+            group.kept.remove(job.id)
+        else:
             group.standing.remove(job.id)
             group.busy += 1
             side.holds_group = True
+
+
+def give_up_slot(w: World, q: Queue, job: Job) -> None:
+    side = job.side
+    if side is not None and side.holds_group:
+        group = group_of(q, job)
+        assert group is not None
+        side.holds_group = False
+        if job.id in group.kept:
+            group.kept.remove(job.id)
+        free_slot(w, q, group)
+
+
+def relax(w: World, q: Queue, group: Group) -> None:
+    """The queue's group order is relaxed now: who waits for another try keeps no slot."""
+    for id in list(group.kept):
+        job = w.index.get(id)
+        assert job is not None
+        stands = job.place == LINE or job.place == PARKED or job.place == ASIDE
+        if stands:
+            leave(w, q, job)
+        give_up_slot(w, q, job)
+        if stands:
+            job.place = MEMBER
+            group.members.push(job)
+            let_out(w, q, group)
 
 
 def free_slot(w: World, q: Queue, group: Group) -> None:
@@ -195,8 +223,7 @@ def leave_group(w: World, q: Queue, job: Job) -> None:
     side.joined = 0
     group.jobs -= 1
     if side.holds_group:
-        side.holds_group = False
-        free_slot(w, q, group)
+        give_up_slot(w, q, job)
     elif job.id in group.standing:
         group.standing.remove(job.id)
         let_out(w, q, group)

@@ -9,6 +9,7 @@ from tenure.core.request import Filter
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.job import ASIDE, MEMBER, PARKED, Job
+from tenure.engine.parking import is_held_by
 from tenure.engine.world import UNLIMITED, Queue, World
 
 SCAN_PER_PAGE = 20_000
@@ -290,6 +291,9 @@ def _why_waiting(w: World, q: Queue, job: Job) -> Why:
         return Why("tenant_running", f"tenant {t.name} runs {int(t.running_max)} at once", since, place)
     if t.bucket is not None and t.bucket.available(w.elapsed_ms) <= 0:
         return Why("tenant_rate", f"tenant {t.name} is at its rate", since, place, _earliest(w, t.bucket.next_at_ms()))
+    for key in job.spec.options.limit_keys:
+        if is_held_by(w, t, key):
+            return Why("limit", f"limit key {key} has no room", since, place)
     return Why("nothing", "waits for a worker to claim it", since, place)
 
 

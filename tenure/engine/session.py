@@ -1,7 +1,8 @@
 """Operation ids: a repeated request is answered as the first time, not executed again.
 
 A session remembers the answers of its last 1,024 operations, each for 120 s. A counter that is older than what is
-remembered is refused: it may have been executed, and nobody knows its answer any more.
+remembered is refused: it may have been executed, and nobody knows its answer any more. To be able to say so, the session
+itself, without its answers, is remembered for a day after its last operation.
 """
 
 from tenure.core.answer import Claimed
@@ -9,7 +10,7 @@ from tenure.core.error import InvalidRequest
 from tenure.core.state import RUNNING
 from tenure.core.tenant import OpId
 from tenure.engine.alarm import SESSION, Alarm
-from tenure.engine.world import SESSION_MS, SESSION_OPS, Session, World
+from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Session, World
 
 SESSIONS_MAX = 1_000_000
 
@@ -47,7 +48,7 @@ def note(w: World, tenant: str, op: OpId, answer: object) -> None:
         session = Session(w.next_alarm_id())
         w.sessions[name] = session
         w.session_names[int(session.number)] = name
-        w.elapsed.add(Alarm(w.elapsed_ms + SESSION_MS, SESSION, session.number))
+        w.elapsed.add(Alarm(w.elapsed_ms + SESSION_KEPT_MS, SESSION, session.number))
     session.last_at = w.elapsed_ms
     session.newest = max(session.newest, op.counter)
     session.answers[op.counter] = (answer, int(w.elapsed_ms))

@@ -56,12 +56,12 @@ from tenure.core.state import (
     UPDATE,
 )
 from tenure.core.tenant import Context
-from tenure.engine.ending import confirm, drop_from_lease, end_lease, finish, give_up_slot, remember, try_again
+from tenure.engine.ending import confirm, drop_from_lease, end_lease, finish, keep_or_give_up_slot, remember, try_again
 from tenure.engine.enqueue import enqueue
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Lease
 from tenure.engine.parking import pause_key
-from tenure.engine.place import make_ready, side_of, wait_until
+from tenure.engine.place import give_up_slot, make_ready, side_of, wait_until
 from tenure.engine.world import Queue, World
 
 PROGRESS_MS = 1_000
@@ -363,8 +363,7 @@ def release(w: World, q: Queue, job: Job, delay: i64, snoozed: bool) -> None:
     w.log.ended(job, event.RELEASED, cause, lease.worker, "", NO_FAILURE, attempt, 0)
     if delay > 0:
         q.scheduled += 1
-        if q.group_relaxed:
-            give_up_slot(w, q, job)
+        keep_or_give_up_slot(w, q, job)
         wait_until(w, job, job.run_at)
     else:
         give_up_slot(w, q, job)

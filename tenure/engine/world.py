@@ -26,6 +26,7 @@ HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 KEEP_MIN_MS: Final = 60_000
 SESSION_MS: Final = 120_000
+SESSION_KEPT_MS: Final = DAY_MS
 SESSION_OPS: Final = 1_024
 WORKER_SILENT_MS: Final = 60_000
 OUTCOMES_MAX: Final = 100_000_000
@@ -53,6 +54,7 @@ class Group:
         self.name = name
         self.members = Members()  # waiting, not in line
         self.busy: i64 = 0
+        self.kept: list[int] = []  # members that keep their slot while they wait for another try
         self.standing: list[int] = []  # members let out to the queue's line (or parked, or aside): the next to start
         self.next_joined: i64 = 1
         self.jobs: i64 = 0  # that joined and have not ended
@@ -374,6 +376,7 @@ class Staged:
         self.rows: i64 = 0
         self.new: i64 = 0
         self.duplicates: i64 = 0
+        self.refused: i64 = 0
         self.alarm: Alarm | None = None
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
+from tenure.store.behaviour.audit import audit, begin
 from tenure.store.behaviour.registry import REGISTRY
 from tenure.store.behaviour.registry import Behaviour as Behaviour
 from tenure.store.behaviour.rig import Pause, Rig, spin
@@ -55,6 +56,9 @@ TOPICS: Final = (
     "explain",
     "worker",
     "capability",
+    "bound",
+    "shape",
+    "interplay",
 )
 
 for _topic in TOPICS:
@@ -88,10 +92,16 @@ async def run(behaviour: Behaviour, store_factory: StoreFactory, pause: Pause = 
     rig = Rig(store, pause)
     await store.open(rig.now())
     try:
-        await asyncio.wait_for(behaviour.check(rig), BEHAVIOUR_SECONDS_MAX)
+        await asyncio.wait_for(show(behaviour, rig), BEHAVIOUR_SECONDS_MAX)
     finally:
         await rig.stop()
         await store.close()
+
+
+async def show(behaviour: Behaviour, rig: Rig) -> None:
+    cursor = await begin(rig)
+    await behaviour.check(rig)
+    await audit(rig, cursor)
 
 
 def check(behaviour: Behaviour, store_factory: StoreFactory, *, pause: Pause = spin, skips: bool = True) -> None:

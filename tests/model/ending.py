@@ -25,7 +25,6 @@ def end_lease(world: World, job: Job, verb: int, confirmed: bool) -> None:
     if not confirmed:
         world.holdovers.append(Holdover(job, job.lease.token, job.lease.deadline))
     job.lease = None
-    job.worker = ""
 
 
 def keep_group_slot(world: World, job: Job) -> None:

@@ -15,7 +15,7 @@ from tenure.core.error import AlreadySettled, Error, InvalidRequest, LeaseLost, 
 from tenure.core.job import Extras
 from tenure.core.record import Event, JobRecord
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Settle
-from tenure.core.state import STATE_NAMES
+from tenure.core.state import RETRYING, SCHEDULED, STATE_NAMES
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
 from tests.model import session
@@ -80,10 +80,10 @@ class Pair:
         if kind == session.OLD:
             same(f"refusal of an old {verb}", isinstance(answer, Error), True)
         elif kind == session.REPEATED:
-            same(f"repeat of {verb}", plain(answer), remembered)
+            same(f"repeat of {verb}", plain(answer, verb), remembered)
         else:
-            same(f"answer to {verb}", plain(answer), plain(caught(lambda: say(observed))))
-            self.sessions.remember(context, plain(answer), self.elapsed)
+            same(f"answer to {verb}", plain(answer, verb), plain(caught(lambda: say(observed)), verb))
+            self.sessions.remember(context, plain(answer, verb), self.elapsed)
         self.model.end(observed)
         self.check_outbox(outbox)
         check_events(events, self.model.seen)
@@ -397,10 +397,12 @@ def trim(states: dict[str, int]) -> dict[str, int]:
     return {name: count for name, count in states.items() if count}
 
 
-def plain(answer: object) -> object:
+def plain(answer: object, verb: str = "") -> object:
     """Answers of both sides in one form."""
     if isinstance(answer, Answers):
-        return [plain_outcome(answer.item(at)) for at in range(len(answer))]
+        if verb == "enqueue":
+            same("ids of refused items", [answer.ids[at] for at in answer.errors() if answer.ids[at]], [])
+        return [plain_outcome(answer.item(at), verb) for at in range(len(answer))]
     if isinstance(answer, Claimed):
         return Leased(list(answer.ids), answer.token)
     if isinstance(answer, Extended):
@@ -409,14 +411,16 @@ def plain(answer: object) -> object:
     if isinstance(answer, Error):
         return plain_error(answer)
     if isinstance(answer, list):
-        return [plain_outcome(each) if isinstance(each, Outcome) else plain(each) for each in answer]
+        return [plain_outcome(each, verb) if isinstance(each, Outcome) else plain(each) for each in answer]
     return None if isinstance(answer, dict) else answer
 
 
-def plain_outcome(outcome: Outcome) -> object:
+def plain_outcome(outcome: Outcome, verb: str) -> tuple[object, ...]:
     if outcome.error is not None:
         return plain_error(outcome.error)
-    return (outcome.id, STATE_NAMES[outcome.state], outcome.duplicate, outcome.replaced, outcome.run_at)
+    told = (outcome.id, STATE_NAMES[outcome.state], outcome.duplicate, outcome.replaced)
+    is_planned = verb == "settle" and outcome.state in (SCHEDULED, RETRYING)
+    return (*told, outcome.run_at) if is_planned else told
 
 
 def plain_error(error: Error) -> tuple[object, ...]:

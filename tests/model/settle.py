@@ -63,7 +63,7 @@ def settle_one(world: World, mint: Mint, context: Context, order: Settle, at: in
     job, token = holder(world, mint, context, id, given)
     if job.lease is None or job.lease.token != token:
         confirm(world, job, token, order.verb)
-        return answer_late(world, mint, job, token, order.verb)
+        return answer_late(mint, job, token, order.verb)
     apply(world, job, order, at)
     assert job.last is not None
     job.last.state = job.state
@@ -95,9 +95,11 @@ def confirm(world: World, job: Job, token: bytes, verb: int) -> None:
     refresh_turns(world)
 
 
-def answer_late(world: World, mint: Mint, job: Job, token: bytes, verb: int) -> Outcome:
+def answer_late(mint: Mint, job: Job, token: bytes, verb: int) -> Outcome:
+    """What a token hears that is not the live one. A worker's last word is kept until the next one ends a lease."""
     last = job.last
-    if last is None or last.token != token:
+    is_word = last is not None and last.verb <= SETTLE_CANCEL
+    if last is None or last.token != token or (job.tokens[-1][0] != token and not is_word):
         raise LeaseLost(job.id, "superseded" if mint.is_genuine(token) else "unknown")
     if last.verb == SETTLE_CANCELLED:
         raise JobCancelled(job.id)
@@ -222,7 +224,7 @@ def extend(world: World, mint: Mint, context: Context, order: Extend) -> list[in
 def live_job(world: World, mint: Mint, context: Context, id: int, given: bytes | None) -> Job:
     job, token = holder(world, mint, context, id, given)
     if job.lease is None or job.lease.token != token:
-        answer_late(world, mint, job, token, -1)
+        answer_late(mint, job, token, -1)
     return job
 
 

@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tenure.core import request
 from tenure.core.answer import Claimed
+from tenure.core.bound import make_failure
 from tenure.core.job import Extras
-from tenure.core.request import Append, Batch, Change, Configure, Extend, Failure, Filter, Settle
+from tenure.core.request import Append, Batch, Change, Configure, Extend, Filter, Settle
 from tenure.core.state import (
     SETTLE_CANCEL,
     SETTLE_COMPLETE,
@@ -92,9 +93,9 @@ class Machine(RuleBasedStateMachine):
         self.do("settle", self.context("a", op, ("*",)), order)
 
     @rule(places=wish.places, failure=wish.failures, op=st.booleans())
-    def fail(self, places: list[int], failure: Failure, op: bool) -> None:
+    def fail(self, places: list[int], failure: dict[str, object], op: bool) -> None:
         ids, tokens = self.leases(places)
-        order = Settle(SETTLE_FAIL, ids, tokens, failures=[failure] * len(ids))
+        order = Settle(SETTLE_FAIL, ids, tokens, failures=[make_failure(**failure)] * len(ids))
         self.do("settle", self.context("a", op, ("*",)), order)
 
     @rule(place=st.integers(0, 40), items=wish.batches)
@@ -154,8 +155,8 @@ class Machine(RuleBasedStateMachine):
         limit=st.sampled_from((0, 0, 2)),
         run_at=st.sampled_from((0, 1_500)),
     )
-    def sweep(self, tenant: str, action: int, filter: Filter, limit: int, run_at: int) -> None:
-        order = self.order(action, run_at, None, filter)
+    def sweep(self, tenant: str, action: int, filter: dict[str, Any], limit: int, run_at: int) -> None:
+        order = self.order(action, run_at, None, Filter(**filter))
         order.limit = limit
         self.pair.sweep(self.context(tenant), order)
 
@@ -272,7 +273,7 @@ class Machine(RuleBasedStateMachine):
         )
 
     def configure(self, subject: int, name: str, changes: dict[str, object], tenant: str = "a") -> None:
-        self.pair.configure(Context(tenant), Configure(subject, name, changes))
+        self.pair.configure(Context(tenant), Configure(subject, name, wish.settings_of(changes)))
 
 
 TestModel = Machine.TestCase

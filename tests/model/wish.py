@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from tenure.core.bound import make_claim, make_extras, make_failure, make_options
+from tenure.core.bound import make_claim, make_extras, make_options
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
-from tenure.core.request import Claim, Filter
-from tenure.core.retry import FIXED, LISTED, Backoff
+from tenure.core.request import Claim
+from tenure.core.retry import LISTED, Backoff
 from tenure.core.state import FAILED, READY, RETRYING, SCHEDULED
 
 TENANTS: Final = ("a", "b", "c")
@@ -35,9 +35,9 @@ OPTION_FEATURES: Final[tuple[Feature, ...]] = (
     ("max_attempts", 1),
     ("max_attempts", 2),
     ("max_attempts", None),
-    ("backoff", Backoff(FIXED, 1_000)),
-    ("backoff", Backoff(LISTED, delays_ms=(0,))),
-    ("backoff", Backoff(LISTED, delays_ms=(0, 3_000))),
+    ("waits", (1_000,)),
+    ("waits", (0,)),
+    ("waits", (0, 3_000)),
     ("timeout_ms", 1_500),
     ("timeout_ms", 10_000),
     ("lease_ms", 1_000),
@@ -135,31 +135,31 @@ wishes = st.builds(
 places = st.lists(st.integers(0, 40), min_size=1, max_size=3)
 failures = st.sampled_from(
     (
-        make_failure("ValueError", "no user 17"),
-        make_failure("ValueError", "no user 18"),
-        make_failure("OSError", "x", retryable=False),
-        make_failure(undecodable=True),
-        make_failure(delay_ms=0),
-        make_failure(delay_ms=2_000),
+        {"type": "ValueError", "message": "no user 17"},
+        {"type": "ValueError", "message": "no user 18"},
+        {"type": "OSError", "retryable": False},
+        {"undecodable": True},
+        {"delay_ms": 0},
+        {"delay_ms": 2_000},
     )
 )
 filters = st.sampled_from(
     (
-        Filter(),
-        Filter(queue="q1"),
-        Filter(states=1 << FAILED),
-        Filter(states=1 << READY | 1 << SCHEDULED | 1 << RETRYING),
-        Filter(task="t2"),
-        Filter(tag="red"),
-        Filter(metadata=(("colour", "blue"),)),
-        Filter(worker="w1"),
-        Filter(group="g1"),
-        Filter(custom_id_prefix="c"),
-        Filter(reason="discarded"),
-        Filter(queue="q2", task="t2"),
+        {},
+        {"queue": "q1"},
+        {"states": 1 << FAILED},
+        {"states": 1 << READY | 1 << SCHEDULED | 1 << RETRYING},
+        {"task": "t2"},
+        {"tag": "red"},
+        {"metadata": (("colour", "blue"),)},
+        {"worker": "w1"},
+        {"group": "g1"},
+        {"custom_id_prefix": "c"},
+        {"reason": "discarded"},
+        {"queue": "q2", "task": "t2"},
     )
 )
-rates = st.sampled_from((None, Rate(1, 1_000), Rate(2, 1_000, 1), Rate(3, 10_000, 3)))
+rates = st.sampled_from((None, (1, 1_000, 1), (2, 1_000, 1), (3, 10_000, 3)))  # tokens, period_ms, burst
 queue_settings = st.one_of(
     st.fixed_dictionaries({"paused": st.booleans()}),
     st.fixed_dictionaries({"rate": rates}),
@@ -185,6 +185,8 @@ tenant_settings = st.one_of(
 
 def options_of(item: Item) -> Options:
     fields: dict[str, Any] = {"queue": item.queue, "task": "t1", **dict(item.options)}
+    if "waits" in fields:
+        fields["backoff"] = Backoff(LISTED, delays_ms=fields.pop("waits"))
     for name, _ in item.extras:
         if name in ("leading", "trailing"):
             fields |= {"debounce_ms": 2_000, "debounce_mode": name, "debounce_max_wait_ms": 5_000}
@@ -221,3 +223,7 @@ def claim_of(wish: Wish) -> Claim:
         wish.lease_ms,
         wish.strict,
     )
+
+
+def settings_of(changes: dict[str, Any]) -> dict[str, object]:
+    return {name: Rate(*value) if isinstance(value, tuple) else value for name, value in changes.items()}

@@ -282,3 +282,53 @@ async def dependent_is_cancelled_alone(rig: Rig) -> None:
     assert await rig.states(first, child) == ["ready", "cancelled"]
     await end(rig, succeed=True)
     assert await rig.states(first, child) == ["completed", "cancelled"]
+
+
+@behaviour(12, needs=NEEDS)
+async def first_failure_fails_the_dependent_while_others_still_run(rig: Rig) -> None:
+    ids = await rig.enqueue_ids([b"x"] * 3)
+    child = await rig.enqueue(depends_on=ids)
+    await end(rig, succeed=False)
+    assert (await rig.job(child)).reason == "dependency_failed"
+    await end(rig, succeed=True)
+    await end(rig, succeed=True)
+    assert (await rig.types_of(child)).count("failed") == 1
+
+
+@behaviour(12, needs=NEEDS)
+async def ended_dependencies_count_by_the_policy(rig: Rig) -> None:
+    good, bad, open_ = await rig.enqueue_ids([b"x"] * 3)
+    await end(rig, succeed=True)
+    await end(rig, succeed=False)
+    for policy, deps, state in (
+        ("all_done", [good, bad], "ready"),
+        ("all_done", [bad, open_], "blocked"),
+        ("any_success", [good, bad], "ready"),
+        ("any_success", [good, open_], "ready"),
+        ("any_success", [bad, open_], "blocked"),
+        ("any_success", [bad], "failed"),
+        ("all_success", [good, open_], "blocked"),
+        ("all_success", [bad, open_], "failed"),
+    ):
+        child = await rig.enqueue(queue="children", depends_on=deps, dependency_policy=policy)
+        await rig.tick()
+        assert (policy, await rig.state(child)) == (policy, state)
+
+
+@behaviour(12, needs=NEEDS)
+async def success_runs_down_a_chain_one_by_one(rig: Rig) -> None:
+    ids = [await rig.enqueue()]
+    for _ in range(10):
+        ids.append(await rig.enqueue(depends_on=[ids[-1]]))
+    for id in ids:
+        leased = await rig.claim(99)
+        assert [one.id for one in leased] == [id]
+        await rig.complete(leased[0])
+
+
+@behaviour(12, needs=NEEDS)
+async def dependents_of_one_job_are_readied_in_the_order_of_their_ids(rig: Rig) -> None:
+    first = await rig.enqueue()
+    children = [await rig.enqueue(depends_on=[first]) for _ in range(20)]
+    await end(rig, succeed=True)
+    assert [one.id for one in await rig.claim(99)] == children

@@ -274,7 +274,7 @@ async def cursor_behind_retention_is_told_what_is_lost(rig: Rig) -> None:
     await rig.configure(STORE, "", events_max=10)
     for _ in range(6):
         await rig.enqueue_ids([b"x"] * 10_000)
-    await rig.tick()
+        await rig.advance(1)
     kept = await rig.events(tenants=("*",), limit=10_000)
     assert 10 <= len(kept) <= 30_000
     await refused(EventsLost, rig.events(cursor=old.cursor), oldest=kept[0].seq)

@@ -7,6 +7,7 @@ engine's outbox. Nothing here keeps time: whoever owns the store calls `tick`.
 import asyncio
 import secrets
 
+from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
 from tenure.core.error import Timeout, Unavailable
@@ -78,12 +79,18 @@ class MemoryStore:
                 if not listener.done():
                     listener.set_result(None)
 
-    async def _wait(self, ticket: int) -> object:
+    def _expect(self, ticket: int) -> asyncio.Future[object]:
+        """A place for the ticket's answer; it must be there before the outbox is read."""
         if len(self._waiting) >= WAITERS_MAX:
             self._engine.withdraw(ticket, self._now)
             raise Unavailable(f"{WAITERS_MAX} calls are waiting already; try again later")
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
+        return future
+
+    async def _wait(self, ticket: int, now: Now) -> object:
+        future = self._expect(ticket)
+        self._deliver(now)
         try:
             return await future
         except asyncio.CancelledError:
@@ -108,10 +115,10 @@ class MemoryStore:
 
     async def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
         answer = self._engine.claim(context, claim, now)
-        self._deliver(now)
         if not answer.ticket:
+            self._deliver(now)
             return answer
-        found = await self._wait(answer.ticket)
+        found = await self._wait(answer.ticket, now)
         assert isinstance(found, Claimed)
         self._engine.claim_answered(context, found)
         return found
@@ -131,11 +138,7 @@ class MemoryStore:
         if not answers.ticket:
             self._deliver(now)
             return answers
-        # The sweep may have ended within its first step: the future must be there before the outbox is read.
-        waiting = asyncio.ensure_future(self._wait(answers.ticket))
-        await asyncio.sleep(0)
-        self._deliver(now)
-        count = await waiting
+        count = await self._wait(answers.ticket, now)
         assert isinstance(count, int)
         return Answers([], -1, None, count)
 
@@ -172,8 +175,7 @@ class MemoryStore:
     async def watch(self, context: Context, id: int, wait_ms: int, now: Now) -> JobRecord:
         ticket = self._engine.watch(context, id, wait_ms, now)
         if ticket:
-            self._deliver(now)
-            found = await self._wait(ticket)
+            found = await self._wait(ticket, now)
             if found is None:
                 raise Timeout(f"job {id} did not end within {wait_ms} ms; it goes on")
             assert isinstance(found, JobRecord)
@@ -184,6 +186,7 @@ class MemoryStore:
         return record
 
     async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
+        bound.wait_ms("wait_ms", wait_ms)
         page = self._engine.events(context, cursor, limit, now)
         self._deliver(now)
         deadline = now.elapsed_ms + wait_ms
@@ -200,6 +203,7 @@ class MemoryStore:
     async def stream(
         self, context: Context, id: int, kind: int, offset: int, limit: int, wait_ms: int, now: Now
     ) -> list[StreamItem]:
+        bound.wait_ms("wait_ms", wait_ms)
         items = self._engine.stream(context, id, kind, offset, limit, now)
         self._deliver(now)
         deadline = now.elapsed_ms + wait_ms

@@ -9,6 +9,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from tenure.core.duration import Duration, milliseconds
+from tenure.core.error import InvalidRequest
+
 FIXED: Final = 0
 LINEAR: Final = 1
 EXPONENTIAL: Final = 2
@@ -21,6 +24,8 @@ KIND_NAMES: Final = ("fixed", "linear", "exponential", "equal_jitter", "full_jit
 EXPONENT_MAX: Final = 30
 BASE_MS: Final = 1_000
 CAP_MS: Final = 3_600_000
+DELAY_MS_MAX: Final = 3_653 * 86_400_000
+DELAYS_MAX: Final = 100
 
 _MODULUS: Final = 2147483647
 _MULTIPLIER: Final = 16807
@@ -43,8 +48,53 @@ class Backoff:
         self.cap_ms = cap_ms
         self.delays_ms = delays_ms
 
+    @staticmethod
+    def fixed(base: Duration, cap: Duration = "1h") -> "Backoff":
+        """The same wait after every attempt."""
+        return _backoff(FIXED, base, cap)
+
+    @staticmethod
+    def linear(base: Duration, cap: Duration = "1h") -> "Backoff":
+        """base, 2 base, 3 base, ..."""
+        return _backoff(LINEAR, base, cap)
+
+    @staticmethod
+    def exponential(base: Duration, cap: Duration = "1h", factor: float = 2.0) -> "Backoff":
+        """base, base factor, base factor^2, ..."""
+        return _backoff(EXPONENTIAL, base, cap, factor)
+
+    @staticmethod
+    def equal_jitter(base: Duration, cap: Duration = "1h", factor: float = 2.0) -> "Backoff":
+        """Half of the exponential wait, and a random part of the other half."""
+        return _backoff(EQUAL_JITTER, base, cap, factor)
+
+    @staticmethod
+    def full_jitter(base: Duration, cap: Duration = "1h", factor: float = 2.0) -> "Backoff":
+        """A random part of the exponential wait."""
+        return _backoff(FULL_JITTER, base, cap, factor)
+
+    @staticmethod
+    def listed(*delays: Duration) -> "Backoff":
+        """These waits, one after the other; the last repeats."""
+        if not 0 < len(delays) <= DELAYS_MAX:
+            raise InvalidRequest("backoff", len(delays), f"it must list 1 to {DELAYS_MAX} delays")
+        return Backoff(LISTED, delays_ms=tuple(_bounded("backoff", delay) for delay in delays))
+
     def key(self) -> tuple[int, int, float, int, tuple[int, ...]]:
         return (self.kind, self.base_ms, self.factor, self.cap_ms, self.delays_ms)
+
+
+def _backoff(kind: int, base: Duration, cap: Duration, factor: float = 2.0) -> Backoff:
+    if not 1.0 <= factor <= 100.0:
+        raise InvalidRequest("backoff.factor", factor, "it must be from 1 to 100")
+    return Backoff(kind, _bounded("backoff.base", base), float(factor), _bounded("backoff.cap", cap))
+
+
+def _bounded(field: str, delay: Duration) -> int:
+    found = milliseconds(field, delay)
+    if not 0 <= found <= DELAY_MS_MAX:
+        raise InvalidRequest(field, delay, f"it must be from 0 to {DELAY_MS_MAX} ms")
+    return found
 
 
 DEFAULT: Final = Backoff()

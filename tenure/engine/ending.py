@@ -25,7 +25,16 @@ from tenure.core.token import claim_of
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Lease
 from tenure.engine.parking import give_back
-from tenure.engine.place import drop_if_empty, free_slot, give_up_slot, group_of, leave_group, make_ready, side_of, wait_until
+from tenure.engine.place import (
+    drop_if_empty,
+    free_slot,
+    give_up_slot,
+    group_of,
+    leave_group,
+    make_ready,
+    side_of,
+    wait_until,
+)
 from tenure.engine.query import record
 from tenure.engine.removal import keep
 from tenure.engine.ring import activate, reactivate_tenant

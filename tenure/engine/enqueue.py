@@ -4,6 +4,8 @@ Each item is checked and decided on its own: bad input, duplicates, dependencies
 them one test. Nothing is changed for an item that is refused; an atomic batch is first decided as a whole (`rehearse`).
 """
 
+from typing import cast
+
 from mypy_extensions import i32, i64
 
 from tenure.core import bound, dependency, event
@@ -77,12 +79,14 @@ def _check_shape(batch: Batch) -> None:
         raise InvalidRequest("extras", len(batch.extras), f"it must have one entry per payload ({count})")
     if batch.each is not None and len(batch.each) != count:
         raise InvalidRequest("each", len(batch.each), f"it must have one entry per payload ({count})")
+    if count == 1:
+        return
     size: i64 = 0
-    payloads: list[object] = list(batch.payloads)
+    payloads: list[object] = cast("list[object]", batch.payloads)
     for payload in payloads:
         if isinstance(payload, bytes):
             size += len(payload)
-    if size > bound.BATCH_BYTES_MAX and count > 1:
+    if size > bound.BATCH_BYTES_MAX:
         raise InvalidRequest("payloads", int(size), f"a batch has at most {bound.BATCH_BYTES_MAX} bytes")
 
 
@@ -94,7 +98,7 @@ def _enqueue_plain(w: World, tenant: str, batch: Batch, answers: Answers) -> i64
     spec = w.spec(tenant, options)
     q = w.queues[spec.queue]
     t = w.tenants[spec.tenant]
-    payloads: list[object] = list(batch.payloads)
+    payloads: list[object] = cast("list[object]", batch.payloads)
     count: i64 = len(payloads)
     if q.age_ms or _room(w, t, q, count) < count:
         return 0

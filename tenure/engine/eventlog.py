@@ -220,6 +220,9 @@ class EventLog:
             for key in options.limit_keys:
                 _put_text(out, key)
         elif layout == L_ENDED or layout == L_PLAIN:
+            if not reason and failed is NO_FAILURE:
+                out.write(b"\0\0\0\0")
+                return
             _put_text(out, reason)
             _put_text(out, failed.type)
             _put_text(out, clip("message", failed.message, MESSAGE_BYTES_MAX))
@@ -497,6 +500,9 @@ def _put_signed(out: BytesWriter, number: i64) -> None:
 
 
 def _put_text(out: BytesWriter, text: str) -> None:
+    if not text:
+        out.append(u8(0))
+        return
     raw = text.encode("utf-8", "replace")
     _put(out, len(raw))
     out.write(raw)

@@ -22,7 +22,9 @@ def load(w: World, tenant: str, request: Load) -> LoadReport:
 
 
 def report(staged: Staged) -> LoadReport:
-    return LoadReport(int(staged.rows), int(staged.new), int(staged.duplicates), int(staged.refused), staged.published, staged.done)
+    return LoadReport(
+        int(staged.rows), int(staged.new), int(staged.duplicates), int(staged.refused), staged.published, staged.done
+    )
 
 
 def _stage(w: World, tenant: str, request: Load) -> LoadReport:

@@ -13,6 +13,7 @@ from tenure.engine.alarm import SESSION, Alarm
 from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Session, World
 
 SESSIONS_MAX = 1_000_000
+SESSION_CHARS_MAX = 128
 
 
 class NotSeen:
@@ -26,6 +27,8 @@ def look_up(w: World, tenant: str, op: OpId) -> object:
     """The first answer, or NOT_SEEN."""
     if op.counter < 1:
         raise InvalidRequest("op_id", op.counter, "its counter must be 1 or more")
+    if not 0 < len(op.session) <= SESSION_CHARS_MAX:
+        raise InvalidRequest("op_id", op.session, f"its session must have 1 to {SESSION_CHARS_MAX} characters")
     session = w.sessions.get(f"{tenant}\n{op.session}")
     if session is None:
         return NOT_SEEN

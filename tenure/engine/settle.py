@@ -3,6 +3,8 @@
 Every one of them first asks `check`: the order of its questions is the contract's, and only a live token gets past it.
 """
 
+from typing import cast
+
 from mypy_extensions import i32, i64
 
 from tenure.core import bound, event
@@ -55,11 +57,11 @@ from tenure.core.state import (
     TIME_OUT,
     UPDATE,
 )
-from tenure.core.tenant import Context
+from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.ending import confirm, drop_from_lease, end_lease, finish, keep_or_give_up_slot, remember, try_again
 from tenure.engine.enqueue import enqueue
 from tenure.engine.eventlog import NO_FAILURE
-from tenure.engine.job import Job, Lease
+from tenure.engine.job import NO_SPEC, Job, Lease
 from tenure.engine.parking import pause_key
 from tenure.engine.place import give_up_slot, make_ready, side_of, wait_until
 from tenure.engine.world import Queue, World
@@ -123,7 +125,7 @@ def settle(w: World, context: Context, request: Settle) -> Answers:
     """Settle each job by the request's verb, item by item."""
     _check_shape(request)
     verb = request.verb
-    ids: list[object] = list(request.ids)
+    ids: list[object] = cast("list[object]", request.ids)
     answers = Answers([], COMPLETED if verb == SETTLE_COMPLETE else -1)
     count: i64 = len(ids)
     at: i64 = 0
@@ -148,30 +150,41 @@ def _check_shape(request: Settle) -> None:
         raise InvalidRequest("ids", count, f"at most {bound.BATCH_ITEMS_MAX} jobs are settled at once")
     if not SETTLE_COMPLETE <= request.verb <= SETTLE_CANCEL:
         raise InvalidRequest("verb", request.verb, "it must be complete, fail, release, snooze or cancel")
-    for name, length in (
-        ("tokens", -1 if request.tokens is None else len(request.tokens)),
-        ("results", -1 if request.results is None else len(request.results)),
-        ("failures", -1 if request.failures is None else len(request.failures)),
-        ("followups", -1 if request.followups is None else len(request.followups)),
-    ):
-        if length >= 0 and length != count:
-            raise InvalidRequest(name, length, f"it must have one entry per job ({count})")
+    if request.tokens is not None:
+        _check_column("tokens", len(request.tokens), count)
+    if request.results is not None:
+        _check_column("results", len(request.results), count)
+    if request.failures is not None:
+        _check_column("failures", len(request.failures), count)
+    if request.followups is not None:
+        _check_column("followups", len(request.followups), count)
+    if request.pause_key:
+        bound.key_text("pause_key", request.pause_key)
     if not 0 <= request.delay_ms <= bound.DELAY_MS_MAX:
         raise InvalidRequest("delay_ms", request.delay_ms, f"it must be from 0 to {bound.DELAY_MS_MAX}")
+
+
+def _check_column(name: str, length: int, count: int) -> None:
+    if length != count:
+        raise InvalidRequest(name, length, f"it must have one entry per job ({count})")
 
 
 def _complete_plain(w: World, context: Context, request: Settle, answers: Answers) -> i64:
     """The hot path: jobs that run under the token given and have nothing else about them. Stops at the first other."""
     tokens = request.tokens
-    if tokens is None or context.tenants:
+    anyone = ANY_TENANT in context.tenants
+    if tokens is None or (context.tenants and not anyone):
         return 0
     tenant = context.tenant
     results = request.results
-    ids: list[object] = list(request.ids)
+    ids: list[object] = cast("list[object]", request.ids)
     index = w.index
     done = answers.ids
     at: i64 = 0
     count: i64 = len(ids)
+    known: Lease | None = None  # the last lease and token that were found to match
+    token = b""
+    spec = NO_SPEC  # the last one that was found to be the tenant's
     while at < count:
         id = ids[at]
         if not isinstance(id, int):
@@ -181,11 +194,18 @@ def _complete_plain(w: World, context: Context, request: Settle, answers: Answer
             break
         lease = job.lease
         assert lease is not None
-        if lease.token != tokens[at] or lease.due_ms <= w.elapsed_ms or job.spec.tenant_name != tenant:
-            break
+        if lease is not known or tokens[at] is not token:
+            if lease.token != tokens[at] or lease.due_ms <= w.elapsed_ms:
+                break
+            known = lease
+            token = tokens[at]
+        if job.spec is not spec:
+            if not anyone and job.spec.tenant_name != tenant:
+                break
+            spec = job.spec
         if results is not None and results[at] is not None:
             break
-        _complete(w, w.queues[job.spec.queue], job, None)
+        _complete(w, w.queues[spec.queue], job, None)
         done.append(id)
         at += 1
     answers.count = at

@@ -490,6 +490,7 @@ class World:
     def tenant(self, name: str) -> Tenant:
         number = self.tenant_numbers.get(name)
         if number is None:
+            bound.tenant_name("tenant", name)
             number = len(self.tenants)
             self.tenants.append(Tenant(number, name))
             self.tenant_numbers[name] = number

@@ -1,5 +1,7 @@
 """What producers and operators do to jobs: cancel, discard, promote, priority, update, delay, clone, replay, remove."""
 
+import copy
+
 from tenure.core import dependency, request, state
 from tenure.core.answer import Outcome
 from tenure.core.error import AlreadySettled, Conflict, Error, JobNotFound
@@ -12,7 +14,6 @@ from tenure.core.state import (
     CANCELLED,
     DELAY,
     DISCARD,
-    ENQUEUE,
     FAILED,
     PROMOTE,
     READY,
@@ -26,7 +27,7 @@ from tenure.core.state import (
 )
 from tenure.core.tenant import Context
 from tests.model.ending import decide, end_lease, finish, is_pinned, remove
-from tests.model.enqueue import holder_of_idempotency_key, holder_of_unique_key, start
+from tests.model.enqueue import enqueue, holder_of_idempotency_key, holder_of_unique_key, start
 from tests.model.turn import make_ready, refresh_turns
 from tests.model.world import Job, World, sees
 
@@ -38,8 +39,10 @@ def change_ids(world: World, context: Context, order: Change) -> list[Outcome]:
         try:
             if job is None:
                 raise JobNotFound(id)
+            before = job.state
             changed = change(world, job, order)
-            answers.append(Outcome(changed.id, changed.state))
+            is_gone = order.action == request.REMOVE
+            answers.append(Outcome(changed.id, before if is_gone else changed.state))
         except Error as error:
             answers.append(Outcome(0, error=error))
     return answers
@@ -49,14 +52,12 @@ def change_matching(world: World, context: Context, order: Change) -> int:
     """The jobs that exist now and match, in the order of their ids. What cannot be changed is passed over."""
     assert order.filter is not None
     count = 0
-    reached = 0
     for id in sorted(world.jobs):
         job = world.jobs.get(id)
-        if job is None or not sees(context, job.tenant) or not is_match(world, job, order.filter):
+        if job is None or not sees(context, job.tenant) or not is_match(job, order.filter):
             continue
-        if order.limit and reached >= order.limit:
+        if order.limit and count >= order.limit:
             break
-        reached += 1
         try:
             change(world, job, order)
             count += 1
@@ -137,24 +138,26 @@ def edit(job: Job, order: Change) -> None:
 
 def clone(world: World, job: Job, order: Change) -> Job:
     """A new job like this one, without keys, dependencies, delay or expiry."""
-    world.last_id += 1
-    extras = Extras(group=job.extras.group, trace=job.extras.trace)
-    new = Job(world.last_id, job.tenant, job.options, extras, job.payload, job.priority, world.wall, world.wall)
-    new.metadata = dict(job.metadata)
-    new.tags = job.tags
-    edit(new, order)
-    world.jobs[new.id] = new
-    start(world, new, ENQUEUE, "enqueued")
-    return new
+    extras = Extras(group=job.extras.group, trace=job.extras.trace, tags=job.tags, metadata=dict(job.metadata))
+    options = copy.copy(job.options)
+    options.priority = job.priority
+    options.delay_ms = options.ttl_ms = options.debounce_ms = 0
+    payload = job.payload if order.payload is None else order.payload
+    if order.tags is not None:
+        extras.tags = order.tags
+    if order.metadata is not None:
+        extras.metadata = order.metadata
+    return world.jobs[enqueue(world, job.tenant, options, extras, payload).id]
 
 
 def replay(world: World, job: Job, order: Change) -> Job:
     if job.state != FAILED:
         raise Conflict("only a failed job can be replayed", job.id)
-    if job.extras.depends_on and decide(world, job) == dependency.FAIL:
-        raise Conflict("a dependency failed", job.id)
     for other in holders_of_keys(world, job):
         raise Conflict("its key is taken", other.id)
+    is_unknown = any(world.outcome(job.tenant, id) is None for id in job.extras.depends_on)
+    if is_unknown or (job.extras.depends_on and decide(world, job) == dependency.FAIL):
+        raise Conflict("a dependency failed", job.id)
     edit(job, order)
     job.attempt = 0
     job.replays += 1
@@ -163,6 +166,9 @@ def replay(world: World, job: Job, order: Change) -> Job:
     job.ended_at = 0
     job.reason = ""
     job.joined = None
+    job.is_doomed = False
+    job.error = None
+    job.result = None
     start(world, job, REPLAY, "replayed")
     return job
 
@@ -176,15 +182,17 @@ def holders_of_keys(world: World, job: Job) -> list[Job]:
 
 
 def take_out(world: World, job: Job) -> Job:
+    """One that ended and is still needed goes as soon as it is not."""
     if job.state == RUNNING:
         raise Conflict("a running job cannot be removed", job.id)
     if job.is_terminal and is_pinned(world, job):
-        raise Conflict("a live job depends on it", job.id)
-    remove(world, job, "removed")
+        job.is_doomed = True
+    else:
+        remove(world, job, "removed")
     return job
 
 
-def is_match(world: World, job: Job, filter: Filter) -> bool:
+def is_match(job: Job, filter: Filter) -> bool:
     """All conditions that are set hold."""
     error_type, message = job.error or ("", "")
     return (

@@ -49,8 +49,7 @@ def claim(
         fairness.lease(world, wish, choices, chosen)
         lease(world, context, wish, chosen.job, token)
         taken.append(chosen.job)
-    if len(taken) < wish.n and fits(wish, taken, 0):
-        set_aside_all(world, context, wish, sure=True)
+    set_aside_all(world, context, wish, sure=len(taken) < wish.n and fits(wish, taken, 0))
     return [job.id for job in taken]
 
 
@@ -173,7 +172,7 @@ def set_aside_before(world: World, wish: Claim, chosen: Choice) -> None:
 
 
 def set_aside_all(world: World, context: Context, wish: Claim, sure: bool) -> None:
-    """The claim wanted more than there was, so it met every job it could have had but for the task."""
+    """A claim may have met any job that it could have had but for the task; one that got too few met them all."""
     for tenant in tenants_in_order(world):
         if sees(context, tenant):
             for queue in queues_of(world, tenant, wish):

@@ -3,6 +3,7 @@
 from tenure.core import dependency, state
 from tenure.core.state import (
     BLOCKED,
+    CANCELLED,
     COMPLETED,
     FAIL_DEPENDENCY,
     FAILED,
@@ -33,9 +34,17 @@ def keep_group_slot(world: World, job: Job) -> None:
 
 
 def finish(world: World, job: Job, cause: int, after: int, type: str, reason: str = "") -> None:
-    """A job reaches a terminal state, and everybody who waits for that is told."""
+    """A job reaches a terminal state. Its dependents hear of it at the end of the step, its watchers at once."""
     end(world, job, cause, after, type, reason)
-    resolve(world, [job])
+    world.ended.append(job)
+    if surplus(world, job) and not is_pinned(world, job):
+        remove(world, job, surplus(world, job))
+    refresh_turns(world)
+
+
+def settle_debts(world: World) -> None:
+    """The end of a step: dependents are told, and what is not needed any more goes."""
+    resolve(world)
     sweep(world)
     refresh_turns(world)
 
@@ -52,23 +61,22 @@ def end(world: World, job: Job, cause: int, after: int, type: str, reason: str) 
         world.answers.append((watch.ticket, state.STATE_NAMES[after]))
 
 
-def resolve(world: World, ended: list[Job]) -> None:
+def resolve(world: World) -> None:
     """Dependents of what ended go on, or fail, and so on for theirs."""
-    while ended:
-        done = ended.pop(0)
+    while world.ended:
+        done = world.ended.pop(0)
         for job in world.dependents(done.id):
             if job.state != BLOCKED:
                 continue
             decision = decide(world, job)
             if decision == dependency.FAIL:
-                end(world, job, FAIL_DEPENDENCY, FAILED, "failed", REASON_DEPENDENCY)
-                ended.append(job)
+                finish(world, job, FAIL_DEPENDENCY, FAILED, "failed", REASON_DEPENDENCY)
             elif decision == dependency.GO:
                 unblock(world, job)
 
 
 def decide(world: World, job: Job) -> int:
-    """What the dependencies of a job mean for it now. One that is gone without having ended counts as failed."""
+    """What the dependencies of a job mean for it now."""
     present = [world.jobs[id].state for id in job.extras.depends_on if id in world.jobs]
     gone = [world.graves[id].state for id in job.extras.depends_on if id in world.graves]
     pending = sum(1 for found in present if found in state.LIVE)
@@ -85,8 +93,8 @@ def unblock(world: World, job: Job) -> None:
 
 
 def remove(world: World, job: Job, reason: str) -> None:
-    """The job goes. For its dependents, one that goes without having ended counts as failed."""
-    last = job.state
+    """The job goes. One that had not ended is as good as cancelled, for its dependents and for its keys."""
+    last = job.state if job.is_terminal else CANCELLED
     world.move(job, REMOVE, GONE, "removed", reason)
     job.state = last
     job.removed_at = world.wall
@@ -95,7 +103,8 @@ def remove(world: World, job: Job, reason: str) -> None:
     for watch in [watch for watch in world.watches if watch.job == job.id]:
         world.watches.remove(watch)
         world.answers.append((watch.ticket, ""))
-    resolve(world, [job])
+    if job not in world.ended:
+        world.ended.append(job)
     refresh_turns(world)
 
 
@@ -118,6 +127,8 @@ def is_pinned(world: World, job: Job) -> bool:
 def surplus(world: World, job: Job) -> str:
     """Why an ended job is not kept any longer; empty while it is."""
     keep_ms, keep_count = world.keep(job)
+    if job.is_doomed:
+        return "removed"
     if keep_ms == 0 or keep_count == 0:
         return "zero"
     age_ms = world.wall - job.ended_at

@@ -21,7 +21,7 @@ from tests.model import claim as claiming
 from tests.model import settle as settling
 from tests.model.change import change_ids, change_matching, is_match
 from tests.model.claim import Mismatch
-from tests.model.ending import sweep
+from tests.model.ending import settle_debts
 from tests.model.enqueue import enqueue_batch
 from tests.model.fairness import Fairness
 from tests.model.limit import change_buckets
@@ -71,7 +71,7 @@ class Model:
         self.late_watches = late
 
     def end(self, observed: Observed) -> None:
-        sweep(self.world)
+        settle_debts(self.world)
         self.serve(observed, is_end=True)
         self.time_out(observed)
         refresh_turns(self.world)
@@ -190,7 +190,6 @@ class Model:
         elif order.subject == request.KEY:
             self.configure_key(context.tenant, order.name, dict(order.changes))
         change_buckets(self.world)
-        sweep(self.world)
         refresh_turns(self.world)
 
     def configure_key(self, tenant: str, prefix: str, changes: dict[str, object]) -> None:
@@ -206,7 +205,7 @@ class Model:
 
     def find(self, context: Context, filter: Filter) -> list[int]:
         jobs = self.world.jobs.values()
-        return sorted(job.id for job in jobs if sees(context, job.tenant) and is_match(self.world, job, filter))
+        return sorted(job.id for job in jobs if sees(context, job.tenant) and is_match(job, filter))
 
     def count(self, context: Context, queue: str) -> dict[str, dict[str, int]]:
         counts: dict[str, dict[str, int]] = {}

@@ -234,8 +234,9 @@ def extend_one(world: World, job: Job, lease_ms: int) -> int:
     wanted = world.elapsed + (lease_ms or lease.length_ms)
     if lease.timeout_at is not None:
         wanted = min(wanted, lease.timeout_at)
-    lease.deadline = max(lease.deadline, wanted)
-    lease.until_wall = world.wall + lease.deadline - world.elapsed
+    if wanted > lease.deadline:
+        lease.deadline = wanted
+        lease.until_wall = world.wall + wanted - world.elapsed
     return lease.until_wall
 
 

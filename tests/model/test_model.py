@@ -269,6 +269,7 @@ class Machine(RuleBasedStateMachine):
             priority=3,
             payload=b"edited" if is_edit else None,
             metadata={"colour": "blue"} if is_edit else None,
+            tags=("red", "new") if is_edit else None,
             run_at=max(self.pair.wall + run_at, 0),
         )
 

@@ -127,6 +127,7 @@ class Job:
     ended_at: int = 0
     ended_order: int = 0
     removed_at: int = 0
+    is_doomed: bool = False  # somebody asked for its removal while it was still needed
     lease: Lease | None = None
     last: Settlement | None = None
     tokens: list[tuple[bytes, int]] = field(default_factory=list)  # of all its leases, each with its connection
@@ -213,6 +214,7 @@ class World:
         self.elapsed = int(now.elapsed_ms)
         self.jobs: dict[int, Job] = {}
         self.graves: dict[int, Job] = {}  # removed, in the state they were last in
+        self.ended: list[Job] = []  # in this step, and its dependents do not know yet
         self.holdovers: list[Holdover] = []
         self.waiters: list[Waiter] = []
         self.watches: list[Watch] = []

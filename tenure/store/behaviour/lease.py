@@ -297,3 +297,15 @@ async def extension_of_an_unknown_job_is_not_found(rig: Rig) -> None:
     extended = await rig.store.extend(rig.context(), Extend([2**53 - 1], [b"\x00" * 20]), rig.now())
     assert extended.lease_until == [0]
     assert type((extended.errors or {})[0]) is JobNotFound
+
+
+@behaviour(7)
+async def thousands_of_leases_of_one_claim_end_in_bounded_steps(rig: Rig) -> None:
+    await rig.enqueue_ids([b"x"] * 4_500, backoff=Backoff(FIXED, HOUR))
+    leased = await rig.claim(4_500)
+    await rig.extend(leased[7], 2 * LEASE_MS)
+    rig.move_clock(LEASE_MS)
+    assert await rig.count_by_steps("retrying", 4_499) >= 2
+    assert await rig.state(leased[7].id) == "running"
+    await rig.complete(leased[7])
+    await refused(LeaseLost, rig.complete(leased[8]), reason="expired")

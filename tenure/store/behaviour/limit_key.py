@@ -235,3 +235,29 @@ async def removed_key_limit_lets_held_jobs_go(rig: Rig) -> None:
     assert len(await rig.claim(9)) == 1
     await rig.set_key("api:", concurrency=None)
     assert len(await rig.claim(9)) == 4
+
+
+@behaviour(10, needs=NEEDS)
+async def thousands_of_held_jobs_are_passed_over_in_bounded_steps(rig: Rig) -> None:
+    await rig.set_key("api:", concurrency=1)
+    await rig.enqueue_ids([b"held"] * 3_500, limit_keys=["api:1"])
+    await rig.claim_one()
+    await rig.enqueue(b"free")
+    task = await rig.start_claim()
+    assert payloads(await rig.finish(task)) == [b"free"]
+
+
+@behaviour(10, needs=NEEDS)
+async def thousands_of_held_jobs_are_let_go_in_bounded_steps(rig: Rig) -> None:
+    await rig.set_key("api:", concurrency=0)
+    names = [b"%d" % at for at in range(3_500)]
+    await rig.enqueue_ids(names, limit_keys=["api:1"])
+    for _ in range(5):
+        assert await rig.claim(9) == []
+        await rig.tick()
+    await rig.set_key("api:", concurrency=None)
+    leased: list[bytes] = []
+    for _ in range(20):
+        leased += payloads(await rig.claim(3_500))
+        await rig.tick()
+    assert leased == names

@@ -1,7 +1,7 @@
 """Section 9: the order of one line. Priority first, then the number that a job got when it became ready."""
 
 from tenure.core.error import InvalidRequest
-from tenure.core.request import DELAY, PRIORITY, PROMOTE, REPLAY
+from tenure.core.request import CANCEL, DELAY, PRIORITY, PROMOTE, REPLAY
 from tenure.core.retry import FIXED, Backoff
 from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.registry import behaviour
@@ -178,6 +178,7 @@ async def changed_priority_of_a_scheduled_job_counts_when_it_is_due(rig: Rig) ->
     id = await rig.enqueue(b"later", delay_ms=1_000)
     await rig.enqueue(b"now")
     await rig.change_one(PRIORITY, id, priority=1)
+    assert await rig.types_of(id) == ["enqueued", "updated"]
     assert await rig.state(id) == "scheduled"
     await rig.advance(1_000)
     assert await rig.line() == [b"later", b"now"]
@@ -188,6 +189,7 @@ async def changed_priority_of_a_running_job_counts_for_its_next_attempt(rig: Rig
     id = await rig.enqueue(b"a")
     leased = await rig.claim_one()
     await rig.change_one(PRIORITY, id, priority=5)
+    assert await rig.types_of(id) == ["enqueued", "started", "updated"]
     assert await rig.state(id) == "running"
     await rig.enqueue(b"b")
     await rig.fail(leased, delay_ms=0)
@@ -227,3 +229,41 @@ async def lifo_is_refused_in_an_ageing_queue(rig: Rig) -> None:
     await refused(InvalidRequest, rig.enqueue(lifo=True), field="lifo")
     await rig.set_queue(age_ms=0)
     await rig.enqueue(lifo=True)
+
+
+@behaviour(9)
+async def long_line_keeps_its_order_through_every_change(rig: Rig) -> None:
+    keys: dict[bytes, tuple[int, int]] = {}
+    ids: dict[bytes, int] = {}
+    for part in range(6):
+        lifo = part in {2, 4}
+        names = [b"%d.%d" % (part, at) for at in range(900)]
+        priorities = [at * 7 % 5 for at in range(900)]
+        each: list[dict[str, object]] = [{"priority": priority} for priority in priorities]
+        answers = await rig.enqueue_many(names, each=each, lifo=lifo)
+        for at, name in enumerate(names):
+            number = part * 900 + at
+            keys[name] = (-priorities[at], -number if lifo else number)
+            ids[name] = answers.ids[at]
+    for name in list(keys)[::11]:
+        await rig.change_one(PRIORITY, ids[name], priority=3)
+        keys[name] = (-3, keys[name][1])
+    gone = list(keys)[::13]
+    await rig.change(CANCEL, *(ids[name] for name in gone))
+    for name in gone:
+        del keys[name]
+    line: list[bytes] = []
+    while leased := await rig.claim(700):
+        line += payloads(leased)
+    assert line == sorted(keys, key=lambda name: keys[name])
+
+
+@behaviour(9)
+async def released_jobs_of_a_long_line_go_back_to_their_places(rig: Rig) -> None:
+    names = [b"%d" % at for at in range(3_000)]
+    await rig.enqueue_ids(names)
+    leased = await rig.claim(2_500)
+    for one in leased[::2]:
+        await rig.release(one)
+    expected = names[:2_500:2] + names[2_500:]
+    assert payloads(await rig.claim(3_000)) == expected

@@ -203,3 +203,22 @@ async def terminal_bytes_are_capped(rig: Rig) -> None:
     assert states[0] == "gone"
     assert states[-1] == "completed"
     assert 1 <= states.count("completed") <= 4
+
+
+@behaviour(14)
+async def store_cap_removes_the_oldest_of_all_queues(rig: Rig) -> None:
+    await rig.configure(STORE, "", terminal_jobs_max=3)
+    ids: list[int] = []
+    for queue in ("a", "b", "a", "c", "b", "a"):
+        ids += await done(rig, queue=queue)
+    ids.append(await dead(rig))
+    await rig.tick()
+    assert await rig.states(*ids) == ["gone"] * 4 + ["completed", "completed", "failed"]
+
+
+@behaviour(14)
+async def lowered_store_cap_takes_effect(rig: Rig) -> None:
+    ids = await done(rig, 6)
+    await rig.configure(STORE, "", terminal_jobs_max=2)
+    await rig.tick()
+    assert await rig.states(*ids) == ["gone"] * 4 + ["completed"] * 2

@@ -103,3 +103,13 @@ async def claims_of_other_queues_do_not_keep_a_job_set_aside_alive(rig: Rig) -> 
     assert await rig.claim(tasks=["b"], queues="elsewhere") == []
     await rig.advance(30 * MINUTE)
     assert (await rig.job(id)).reason == "unknown_task"
+
+
+@behaviour(5)
+async def thousands_of_unknown_jobs_are_set_aside_in_bounded_steps(rig: Rig) -> None:
+    await rig.enqueue_ids([b"unknown"] * 3_500, task="unknown")
+    await rig.enqueue(b"known", task="known")
+    task = await rig.start_claim(tasks=["known"])
+    assert payloads(await rig.finish(task)) == [b"known"]
+    assert await rig.claim(9, tasks=["known"]) == []
+    assert len(await rig.claim(3_500)) == 3_500

@@ -286,3 +286,45 @@ async def cancelled_ready_job_wakes_nobody(rig: Rig) -> None:
     assert await rig.waits(task)
     await rig.advance(5_000)
     assert await rig.answer(task) == []
+
+
+@behaviour(5)
+async def claims_waiting_for_a_prefix_come_and_go(rig: Rig) -> None:
+    given_up = await rig.start_claim(queues="mail.*")
+    patient = await rig.start_claim(queues=("mail.*", "sms"))
+    given_up.cancel()
+    await rig.pause()
+    await rig.enqueue(b"1", queue="mail.a")
+    assert payloads(await rig.answer(patient)) == [b"1"]
+    await rig.enqueue(b"2", queue="mail.b")
+    for queue, expected in (("mail.b", b"2"), ("mail.c", b"3")):
+        task = await rig.start_claim(queues="mail.*")
+        if await rig.waits(task):
+            await rig.enqueue(expected, queue=queue)
+        assert payloads(await rig.answer(task)) == [expected]
+
+
+@behaviour(5)
+async def claim_waits_for_several_queues_and_is_answered_by_the_first(rig: Rig) -> None:
+    for queue in ("a", "b", "c"):
+        task = await rig.start_claim(queues=("a", "b", "c"))
+        assert await rig.waits(task)
+        await rig.enqueue(queue.encode(), queue=queue)
+        assert payloads(await rig.answer(task)) == [queue.encode()]
+    await rig.enqueue(b"left", queue="a")
+    assert await rig.count("a") == {"ready": 1, "running": 1}
+
+
+@behaviour(5)
+async def claim_that_waits_does_not_pass_one_that_came_before(rig: Rig) -> None:
+    await rig.set_queue(concurrency=1)
+    running = await rig.enqueue(b"running")
+    leased = await rig.claim_one()
+    assert leased.id == running
+    first = await rig.start_claim()
+    second = await rig.start_claim()
+    await rig.enqueue_ids([b"a", b"b"])
+    assert await rig.waits(first)
+    await rig.complete(leased)
+    assert payloads(await rig.answer(first)) == [b"a"]
+    assert await rig.waits(second)

@@ -1,0 +1,356 @@
+"""The low-level client: the contract's verbs, bytes in and bytes out.
+
+`async with tenure.connect("memory://") as client:` opens a store in this process and keeps its timers running.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from types import TracebackType
+
+import msgspec
+
+from tenure.client.clock import read_clock
+from tenure.client.driver import Driver
+from tenure.core import bound, request
+from tenure.core.answer import Answers, Outcome
+from tenure.core.clock import Now
+from tenure.core.duration import Duration, milliseconds
+from tenure.core.error import Error, InvalidRequest, JobCancelled, JobFailed, JobNotFound
+from tenure.core.job import Extras, Options
+from tenure.core.record import DeadLetterGroup, Event, Explanation, JobPage, JobRecord, StreamItem
+from tenure.core.request import Append, Batch, Change, Configure, Extend, Failure, Filter, Settle
+from tenure.core.state import (
+    SETTLE_CANCEL,
+    SETTLE_COMPLETE,
+    SETTLE_FAIL,
+    SETTLE_RELEASE,
+    SETTLE_SNOOZE,
+    STATE_NAMES,
+)
+from tenure.core.tenant import DEFAULT_TENANT, Context
+from tenure.store.contract import Capabilities
+from tenure.store.url import open_store
+
+# Options that people give as durations, and the fields of the contract they become.
+DURATIONS = {
+    "delay": "delay_ms",
+    "ttl": "ttl_ms",
+    "timeout": "timeout_ms",
+    "lease": "lease_ms",
+    "idempotency_ttl": "idempotency_ttl_ms",
+    "debounce": "debounce_ms",
+    "debounce_max_wait": "debounce_max_wait_ms",
+    "keep_completed": "keep_completed_ms",
+    "keep_failed": "keep_failed_ms",
+}
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """What became of one job: its id and state, and whether it was there already."""
+
+    id: int
+    state: str
+    duplicate: bool = False
+    replaced: bool = False
+    error: Error | None = None
+
+
+class Leased(msgspec.Struct, frozen=True):
+    """A job that this client holds until `lease_until` (milliseconds since 1970)."""
+
+    id: int
+    token: bytes
+    payload: bytes
+    tenant: str
+    queue: str
+    task: str
+    attempt: int
+    lease_until: int
+    codec: str = "json"
+    schema_version: int = 0
+    trace: str = ""
+
+
+class Settled(msgspec.Struct, frozen=True):
+    id: int
+    state: str
+    run_at: int = 0
+
+
+def connect(
+    url: str = "memory://",
+    *,
+    tenant: str = DEFAULT_TENANT,
+    tenants: Iterable[str] = (),
+    clock: Callable[[], Now] = read_clock,
+) -> "Client":
+    """A client of the store that the URL names. `tenants` are those a claim takes from; "*" is all of them."""
+    return Client(Driver(open_store(url), clock), Context(tenant=tenant, tenants=tuple(tenants)))
+
+
+def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:
+    """What a caller wrote as keywords, as the values of the contract."""
+    options: dict[str, object] = {}
+    extras: dict[str, object] = {}
+    for field, value in fields.items():
+        name = DURATIONS.get(field, field)
+        if field in DURATIONS:
+            options[name] = milliseconds(field, value)
+        elif name in bound.EXTRA_RULES:
+            extras[name] = value
+        elif name in bound.OPTION_RULES:
+            options[name] = value
+        else:
+            known = [*bound.OPTION_RULES, *bound.EXTRA_RULES, *DURATIONS]
+            raise InvalidRequest(field, value, "there is no such option; " + bound.nearest(field, known))
+    return bound.make_options(**options), bound.make_extras(**extras) if extras else None
+
+
+class Client:
+    def __init__(self, driver: Driver, context: Context) -> None:
+        self._driver = driver
+        self._store = driver.store
+        self._context = context
+
+    async def __aenter__(self) -> "Client":
+        await self._driver.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the store, also for the clients made by `as_tenant`."""
+        await self._driver.close()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._store.capabilities
+
+    def as_tenant(self, tenant: str, tenants: Iterable[str] = ()) -> "Client":
+        """The same store on behalf of another tenant. Only the client that was opened is closed."""
+        return Client(self._driver, Context(tenant=tenant, tenants=tuple(tenants)))
+
+    def _now(self) -> Now:
+        """The time of a call that is about to be made; the store is looked after once it is."""
+        self._driver.arm()
+        return self._driver.now()
+
+    # Enqueue.
+
+    async def enqueue(self, payload: bytes, **fields: object) -> Enqueued:
+        """Store one job. Fields: every option of docs/semantics.md, section 4."""
+        options, extras = split_fields(fields)
+        batch = Batch(options, [payload], None if extras is None else [extras])
+        outcome = (await self.enqueue_batch(batch)).item(0)
+        if outcome.error is not None:
+            raise outcome.error
+        return _enqueued(outcome)
+
+    async def enqueue_many(self, payloads: list[bytes], **fields: object) -> list[Enqueued]:
+        """Store many jobs with the same options; each is answered on its own, errors among them."""
+        options, extras = split_fields(fields)
+        batch = Batch(options, payloads, None if extras is None else [extras] * len(payloads))
+        answers = await self.enqueue_batch(batch)
+        return [_enqueued(answers.item(at)) for at in range(len(answers))]
+
+    async def enqueue_batch(self, batch: Batch) -> Answers:
+        """The contract's own verb, in columns."""
+        return await self._store.enqueue(self._context, batch, self._now())
+
+    # Claim and settle.
+
+    async def claim(
+        self,
+        *queues: str | tuple[str, int],
+        n: int = 1,
+        wait: Duration = 0,
+        worker: str = "",
+        tasks: Iterable[str] | None = None,
+        lease: Duration = 0,
+        strict: bool = False,
+    ) -> list[Leased]:
+        """Lease up to `n` jobs; waits for the first one if there is none."""
+        claim = bound.make_claim(
+            queues or ("default",),
+            n,
+            milliseconds("wait", wait),
+            worker,
+            None if tasks is None else list(tasks),
+            lease_ms=milliseconds("lease", lease),
+            strict=strict,
+        )
+        found = await self._store.claim(self._context, claim, self._now())
+        return [
+            Leased(
+                id,
+                found.token,
+                found.payloads[at],
+                found.tenants[at],
+                found.options[at].queue,
+                found.options[at].task,
+                found.attempts[at],
+                found.lease_until[at],
+                found.options[at].codec,
+                found.options[at].schema_version,
+                _trace(found.extras[at]),
+            )
+            for at, id in enumerate(found.ids)
+        ]
+
+    async def complete(self, job: Leased, result: bytes | None = None, followups: Batch | None = None) -> Settled:
+        return await self._settle(job, SETTLE_COMPLETE, results=[result], followups=[followups] if followups else None)
+
+    async def fail(
+        self,
+        job: Leased,
+        type: str = "",
+        message: str = "",
+        trace: str = "",
+        retryable: bool = True,
+        retry_after: Duration | None = None,
+    ) -> Settled:
+        delay_ms = -1 if retry_after is None else milliseconds("retry_after", retry_after)
+        failure = bound.make_failure(type, message, trace, retryable, False, delay_ms)
+        return await self._settle(job, SETTLE_FAIL, failures=[failure])
+
+    async def release(self, job: Leased, delay: Duration = 0) -> Settled:
+        return await self._settle(job, SETTLE_RELEASE, delay_ms=milliseconds("delay", delay))
+
+    async def snooze(self, job: Leased, delay: Duration) -> Settled:
+        return await self._settle(job, SETTLE_SNOOZE, delay_ms=milliseconds("delay", delay))
+
+    async def cancel_own(self, job: Leased) -> Settled:
+        """The worker itself ends the job as cancelled."""
+        return await self._settle(job, SETTLE_CANCEL)
+
+    async def _settle(
+        self,
+        job: Leased,
+        verb: int,
+        results: list[bytes | None] | None = None,
+        failures: list[Failure] | None = None,
+        followups: list[Batch | None] | None = None,
+        delay_ms: int = 0,
+    ) -> Settled:
+        asked = Settle(verb, [job.id], [job.token], results, failures, followups, delay_ms)
+        outcome = (await self.settle_batch(asked)).item(0)
+        if outcome.error is not None:
+            raise outcome.error
+        return Settled(outcome.id, STATE_NAMES[outcome.state], outcome.run_at)
+
+    async def settle_batch(self, settle: Settle) -> Answers:
+        return await self._store.settle(self._context, settle, self._now())
+
+    async def extend(self, job: Leased, lease: Duration = 0) -> int:
+        """Renew the lease; answers until when it holds."""
+        asked = Extend([job.id], [job.token], milliseconds("lease", lease))
+        extended = await self._store.extend(self._context, asked, self._now())
+        if extended.errors:
+            raise extended.errors[0]
+        return extended.lease_until[0]
+
+    async def progress(self, job: Leased, percent: int, message: str = "") -> int:
+        return await self._append(Append(request.PROGRESS, job.id, job.token, percent, message))
+
+    async def log(self, job: Leased, line: str) -> int:
+        return await self._append(Append(request.LOG, job.id, job.token, text=line))
+
+    async def emit(self, job: Leased, data: bytes) -> int:
+        return await self._append(Append(request.EMIT, job.id, job.token, data=data))
+
+    async def _append(self, append: Append) -> int:
+        return await self._store.append(self._context, append, self._now())
+
+    # Change.
+
+    async def cancel(self, id: int) -> str:
+        return await self._change(Change(request.CANCEL, [id]))
+
+    async def discard(self, id: int) -> str:
+        return await self._change(Change(request.DISCARD, [id]))
+
+    async def promote(self, id: int) -> str:
+        return await self._change(Change(request.PROMOTE, [id]))
+
+    async def replay(self, id: int, payload: bytes | None = None) -> str:
+        return await self._change(Change(request.REPLAY, [id], payload=payload))
+
+    async def remove(self, id: int) -> str:
+        return await self._change(Change(request.REMOVE, [id]))
+
+    async def _change(self, change: Change) -> str:
+        outcome = (await self.change_batch(change)).item(0)
+        if outcome.error is not None:
+            raise outcome.error
+        return STATE_NAMES[outcome.state]
+
+    async def change_batch(self, change: Change) -> Answers:
+        """The contract's own verb: by ids, or by a filter, in which case it answers when all is done."""
+        return await self._store.change(self._context, change, self._now())
+
+    async def configure(self, subject: str, name: str, **changes: object) -> dict[str, object]:
+        """Settings of a "queue", "key", "tenant", "store" or "worker"; without changes it only reads."""
+        if subject not in request.SUBJECT_NAMES:
+            raise InvalidRequest("subject", subject, "it must be one of " + ", ".join(request.SUBJECT_NAMES))
+        asked = Configure(request.SUBJECT_NAMES.index(subject), name, changes)
+        return await self._store.configure(self._context, asked, self._now())
+
+    # Read.
+
+    async def get(self, id: int | str) -> JobRecord:
+        """One job, by its id or its custom id."""
+        ids, custom_ids = ([id], []) if isinstance(id, int) else ([], [id])
+        found = (await self._store.get(self._context, ids, custom_ids, self._now()))[0]
+        if found is None:
+            raise JobNotFound(id)
+        return found
+
+    async def find(self, filter: Filter | None = None, limit: int = 100, cursor: str = "") -> JobPage:
+        return await self._store.find(self._context, filter or Filter(), limit, cursor, self._now())
+
+    async def count(self, queue: str = "") -> dict[str, dict[str, int]]:
+        return await self._store.count(self._context, queue, self._now())
+
+    async def dead_letter_groups(self, queue: str = "") -> list[DeadLetterGroup]:
+        return await self._store.groups(self._context, queue, self._now())
+
+    async def explain(self, id: int) -> Explanation:
+        return await self._store.explain(self._context, id, self._now())
+
+    async def wait(self, id: int, timeout: Duration = 30) -> bytes | None:
+        """The job's result, once there is one; raises what the job ended with. Giving up does not cancel it."""
+        found = await self._store.watch(self._context, id, milliseconds("timeout", timeout), self._now())
+        if found.state == "failed":
+            error = found.error
+            kind, message, trace = ("", "", "") if error is None else (error.type, error.message, error.trace)
+            raise JobFailed(kind, message, trace, found.reason)
+        if found.state == "cancelled":
+            raise JobCancelled(id)
+        return found.result
+
+    async def stream(self, id: int, offset: int = 0, limit: int = 1_000) -> list[StreamItem]:
+        return await self._store.stream(self._context, id, request.EMIT, offset, limit, 0, self._now())
+
+    async def logs(self, id: int, offset: int = 0, limit: int = 100) -> list[StreamItem]:
+        return await self._store.stream(self._context, id, request.LOG, offset, limit, 0, self._now())
+
+    async def events(self, cursor: str = "", follow: Duration = 0) -> AsyncIterator[Event]:
+        """Events after the cursor; with `follow`, new ones too, until none came for that long."""
+        wait_ms = milliseconds("follow", follow)
+        while True:
+            page = await self._store.events(self._context, cursor, 1_000, wait_ms, self._now())
+            for event in page.events:
+                yield event
+            if page.cursor == cursor or (not page.events and not wait_ms):
+                return
+            cursor = page.cursor
+
+
+def _enqueued(outcome: Outcome) -> Enqueued:
+    return Enqueued(outcome.id, STATE_NAMES[outcome.state], outcome.duplicate, outcome.replaced, outcome.error)
+
+
+def _trace(extras: Extras | None) -> str:
+    return "" if extras is None else extras.trace

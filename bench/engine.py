@@ -17,13 +17,13 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from bench.report import Report, arguments, median_of, seconds
 from tenure.core import bound
 from tenure.core.clock import Now
 from tenure.core.job import Extras, Options
-from tenure.core.request import KEY, REMOVE, Batch, Change, Claim, Configure, Extend, Filter, Pick, Settle
+from tenure.core.request import KEY, REMOVE, Batch, Change, Claim, Configure, Filter, Pick, Settle
 from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context
 from tenure.engine import engine as engine_module
@@ -38,15 +38,17 @@ OPTIONS = Options()
 
 
 class Machine:
-    """An engine with a clock that moves a millisecond per call."""
+    """An engine with a clock that moves a millisecond every ten calls."""
 
     def __init__(self) -> None:
         self.ms = 0
+        self._calls = 0
         self.engine = Engine(SECRET, 1, self.now())
 
     def now(self) -> Now:
-        self.ms += 1
-        return Now(1_800_000_000_000 + self.ms, 1_000_000 + self.ms)
+        self._calls += 1
+        ms = self.ms + self._calls // 10
+        return Now(1_800_000_000_000 + ms, 1_000_000 + ms)
 
     def enqueue(self, batch: Batch, context: Context = ME) -> None:
         self.engine.enqueue(context, batch, self.now())
@@ -299,17 +301,17 @@ def _held_batch(kind: str, names: list[str]) -> Batch:
 def tenants(report: Report, count: int, rounds: int) -> None:
     """A claim over all tenants, each with waiting jobs; jobs come one by one, from one tenant after the other."""
     costs = []
+    one = Batch(OPTIONS, [PAYLOAD])
     for amount in (1, count):
         machine = Machine()
         contexts = [Context(tenant=f"tenant-{at}") for at in range(amount)]
-        one = Batch(OPTIONS, [PAYLOAD])
         backlog = 2 if amount > 1 else 2_000
         for context in contexts:
             machine.enqueue(Batch(OPTIONS, [PAYLOAD] * backlog), context)
         turn = itertools.cycle(contexts)
         claim = claim_of(1_000)
 
-        def cycle(machine: Machine = machine, turn: itertools.cycle[Context] = turn, claim: Claim = claim) -> None:
+        def cycle(machine: Machine = machine, turn: Iterator[Context] = turn, claim: Claim = claim) -> None:
             for _ in range(1_000):
                 machine.enqueue(one, next(turn))
             found = machine.engine.claim(EVERYONE, claim, machine.now())
@@ -359,7 +361,7 @@ def tick_until_done(machine: Machine, watch: Stopwatch, now: Now) -> int:
     while True:
         next_at = watch.time(lambda: machine.engine.tick(now))
         steps += 1
-        if not isinstance(next_at, Now) or next_at.wall_ms > now.wall_ms and next_at.elapsed_ms > now.elapsed_ms:
+        if not isinstance(next_at, Now) or (next_at.wall_ms > now.wall_ms and next_at.elapsed_ms > now.elapsed_ms):
             return steps
 
 

@@ -76,7 +76,8 @@ async def show_explain(client: tenure.Client) -> None:
         await client.enqueue(b"call", queue="calls", limit_keys=["api:stripe"], metadata={"at": str(at)})
     await client.claim("calls")
     await client.claim("calls")
-    waiting = [job for job in (await client.find()).jobs if job.queue == "calls" and job.state == "ready"][0]
+    jobs = (await client.find()).jobs
+    waiting = next(job for job in jobs if job.queue == "calls" and job.state == "ready")
     found = await client.explain(waiting.id)
     print(f"  job {found.id} is {found.state}, held by {found.held_by}: {found.detail}")
 

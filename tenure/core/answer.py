@@ -28,7 +28,8 @@ class Outcome:
 class Answers:
     """One answer per item, in input order: `state` for all, but for those in `other`. A refused item has id 0.
 
-    `count` is how many jobs were changed; for a change by filter it is all there is, and `ticket` says what to wait for.
+    `count` is how many jobs were changed; for a change by filter it is all there is, and `ticket` says what to wait
+    for.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The two times a step is given: what the wall says, and how long the store has run.
 
 Run times, expiry and retention follow the wall; leases, timeouts, rates and waits count elapsed time, so that setting
-the clock of a machine ends no lease. Both are milliseconds. The core never reads a clock: `Now` comes in as an argument.
+the clock of a machine ends no lease. Both are milliseconds. The core never reads a clock: `Now` comes in as an
+argument.
 """
 
 from mypy_extensions import i64, mypyc_attr

@@ -14,7 +14,7 @@ FAIL: Final = 2
 
 
 def decide(policy: int, pending: int, succeeded: int, failed: int) -> int:
-    """What `pending` open, `succeeded` completed and `failed` failed or cancelled dependencies mean for their dependent."""
+    """What so many open, completed, and failed or cancelled dependencies mean for the job that waits for them."""
     if policy == ALL_SUCCESS:
         if failed:
             return FAIL

@@ -1,8 +1,8 @@
 """What a job is asked to be: `Options` shared by many, `Extras` of one.
 
-Most jobs of a batch differ only in their payload, so the options are one object for all of them, and what only some jobs
-have (keys, dependencies, a group, a time of their own) is a second object that most jobs do without. Both are made by
-`core.bound`, which checks every field; once made they do not change.
+Most jobs of a batch differ only in their payload, so the options are one object for all of them, and what only some
+jobs have (keys, dependencies, a group, a time of their own) is a second object that most jobs do without. Both are made
+by `core.bound`, which checks every field; once made they do not change.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Token buckets in whole numbers.
 
-A rate of `tokens` per `period_ms` with room for `burst`. The level is kept in units of 1/period_ms of a token, so that a
-millisecond adds exactly `tokens` units and a job takes exactly `period_ms`: no rounding, the same on every machine. A
+A rate of `tokens` per `period_ms` with room for `burst`. The level is kept in units of 1/period_ms of a token, so that
+a millisecond adds exactly `tokens` units and a job takes exactly `period_ms`: no rounding, the same on every machine. A
 new bucket starts full. In any window at most burst + tokens * window / period are taken.
 """
 

@@ -134,7 +134,7 @@ class StreamItem(msgspec.Struct, frozen=True):
 
 
 class LoadReport(msgspec.Struct, frozen=True):
-    """What a load holds: rows staged, and after publication how many are new jobs, were there already, or were refused."""
+    """What a load holds: rows staged and, once published, how many were new, there already, or refused."""
 
     rows: int
     new: int = 0

@@ -63,7 +63,7 @@ class Claim:
 
 
 class Failure:
-    """What went wrong in an attempt. `delay_ms` −1 leaves the wait to the job's backoff."""
+    """What went wrong in an attempt. `delay_ms` -1 leaves the wait to the job's backoff."""
 
     def __init__(
         self,
@@ -258,7 +258,10 @@ ABORT: Final = 2
 
 
 class Load:
-    """A set of jobs that becomes visible at once. STAGE adds a chunk; PUBLISH names the writing that counts per part."""
+    """A set of jobs that becomes visible at once.
+
+    STAGE adds a chunk; PUBLISH names the writing that counts per part.
+    """
 
     def __init__(
         self,

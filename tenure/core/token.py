@@ -2,8 +2,8 @@
 
 A token is 20 bytes: epoch (4, big-endian), claim number (8, big-endian), hash (8). The hash is a slice of keyed BLAKE2b
 over the epoch and the claim number divided by eight: one hash of 64 bytes serves eight claims in a row. Whoever has the
-secret can tell a genuine token from an invented one without remembering it; nobody else can make one. The secret and the
-epoch are given, so history replayed gives the same tokens.
+secret can tell a genuine token from an invented one without remembering it; nobody else can make one. The secret and
+the epoch are given, so history replayed gives the same tokens.
 """
 
 from hashlib import blake2b

@@ -5,7 +5,8 @@ sealed. Only when a bucket comes due are its chunks merged, by a heap of their h
 millisecond cost no pause, and cancelling one costs a flag. A bucket that is mostly cancelled is rebuilt, so cancelled
 alarms far in the future do not pile up.
 
-`due_ms` never changes: whoever wants another time cancels and makes a new alarm. Alarms fire in the order (due, kind, id).
+`due_ms` never changes: whoever wants another time cancels and makes a new alarm. Alarms fire in the order (due, kind,
+id).
 """
 
 from heapq import heapify, heappop, heappush
@@ -135,7 +136,7 @@ class Wheel:
                     return
                 self._drain(second)
                 continue
-            due, kind, id, at = self._heads[0]
+            due, _, _, at = self._heads[0]
             self.next_ms = due
             if self._chunks[at][-1].live:
                 return
@@ -170,11 +171,9 @@ class Wheel:
         self._draining = second
         self._chunks = bucket.sealed
         heads: list[tuple[int, int, int, int]] = []
-        at = 0
-        for chunk in self._chunks:
+        for at, chunk in enumerate(self._chunks):
             alarm = chunk[-1]
             heads.append((int(alarm.due_ms), int(alarm.kind), int(alarm.id), at))
-            at += 1
         heapify(heads)
         self._heads = heads
 

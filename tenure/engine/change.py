@@ -1,4 +1,4 @@
-"""What others than its worker do to a job: cancel, discard, promote, reprioritise, update, delay, clone, replay, remove."""
+"""What others than its worker do to a job: cancel, discard, promote, update, delay, clone, replay, remove."""
 
 from mypy_extensions import i32, i64
 
@@ -30,8 +30,10 @@ from tenure.core.state import (
     is_terminal,
 )
 from tenure.core.tenant import Context
+from tenure.engine.dependent import count_dependencies, depend, judge
+from tenure.engine.duplicate import set_payload, take_keys
 from tenure.engine.ending import count_live, end_lease, finish, finish_side
-from tenure.engine.enqueue import count_dependencies, depend, enqueue_one, judge, set_payload, take_keys
+from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import ASIDE, LINE, PARKED, Job
 from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_until

@@ -1,8 +1,8 @@
 """How jobs are leased: tenant first, then queue, then job.
 
-A claim takes from the first tenant in turn that has something for it, as much as that tenant's turn allows, then from the
-next. From a queue it takes in order; what cannot start now is put where it waits without being looked at again, so a claim
-looks at each job that it does not take at most once.
+A claim takes from the first tenant in turn that has something for it, as much as that tenant's turn allows, then from
+the next. From a queue it takes in order; what cannot start now is put where it waits without being looked at again, so
+a claim looks at each job that it does not take at most once.
 """
 
 from collections import OrderedDict
@@ -29,7 +29,7 @@ PASSED_MAX: Final = 1_000  # jobs a step may put elsewhere without leasing them
 class Taking:
     """One claim at work: what is left to take, and what was taken."""
 
-    def __init__(self, w: World, claim: Claim, connection: i64) -> None:
+    def __init__(self, claim: Claim, connection: i64) -> None:
         self.claim = claim
         self.connection: i64 = connection
         self.left: i64 = claim.n
@@ -74,7 +74,7 @@ class Taking:
 
 def claim_now(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64) -> Claimed:
     """Lease what is there, up to the claim's number; an empty answer when there is nothing."""
-    taking = Taking(w, claim, connection)
+    taking = Taking(claim, connection)
     if not tenants:
         _take_from_tenant(w, taking, tenant)
     elif ANY_TENANT in tenants:
@@ -234,7 +234,10 @@ def _take_by_weight(w: World, taking: Taking, tenant: int, most: i64) -> i64:
 
 
 def _take_from_queue(w: World, taking: Taking, q: Queue, most: i64) -> i64:
-    """Lease up to `most` jobs of the queue, in order. Leaves the queue in its ring only if something is left to claim."""
+    """Lease up to `most` jobs of the queue, in order.
+
+    Leaves the queue in its ring only if something is left to claim.
+    """
     if q.order.size == 0 and q.asides is None:
         return 0
     if not may_start(w, q):
@@ -247,7 +250,7 @@ def _take_from_queue(w: World, taking: Taking, q: Queue, most: i64) -> i64:
         if job is None:
             break
         if len(job.payload) > taking.bytes_left and len(taking.answer.ids) > 0:
-            _put_back(w, q, job)
+            _put_back(q, job)
             taking.bytes_left = 0
             break
         _lease(w, taking, q, job)
@@ -332,7 +335,7 @@ def _stands_before(a: Job, b: Job) -> bool:
     return a.number < b.number if a.rank == b.rank else a.rank < b.rank
 
 
-def _put_back(w: World, q: Queue, job: Job) -> None:
+def _put_back(q: Queue, job: Job) -> None:
     """It did not fit into the answer: back to its place in line."""
     job.place = LINE
     q.order.push(job)

@@ -30,7 +30,6 @@ from tenure.engine.world import (
     World,
 )
 
-
 COMMON: Final = (
     "jobs_max",
     "bytes_max",

@@ -1,7 +1,7 @@
 """What the engine does without being asked: alarms that ring, and work that earlier steps owe.
 
-Each step does at most 1,000 jobs' worth of it, alarms first, so no step is long, whatever came due at once. Work that is
-owed stands in one line and is done in the order it was recorded.
+Each step does at most 1,000 jobs' worth of it, alarms first, so no step is long, whatever came due at once. Work that
+is owed stands in one line and is done in the order it was recorded.
 """
 
 from mypy_extensions import i64
@@ -32,8 +32,9 @@ from tenure.engine import alarm as kinds
 from tenure.engine.alarm import Alarm
 from tenure.engine.change import apply, become_ready
 from tenure.engine.claim import forget_waiter, serve
+from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
-from tenure.engine.enqueue import enqueue_one, judge
+from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
 from tenure.engine.parking import settle_limits, top_up
@@ -274,10 +275,10 @@ def forget_watch(w: World, watch: Watch) -> None:
     w.elapsed.cancel(watch)
     w.watches.pop(int(watch.id), None)
     job = w.index.get(watch.job)
-    if job is not None and job.side is not None and job.side.watchers is not None:
-        if int(watch.id) in job.side.watchers:
-            job.side.watchers.remove(int(watch.id))
-            _unpin(w, job)
+    watchers = None if job is None or job.side is None else job.side.watchers
+    if job is not None and watchers is not None and int(watch.id) in watchers:
+        watchers.remove(int(watch.id))
+        _unpin(w, job)
 
 
 def _miss_worker(w: World, alarm: Alarm) -> None:

@@ -1,8 +1,9 @@
 """Every way out of `running`, and every end.
 
-`end_lease` is the one function that takes a job out of `running`, whatever the cause: it ends the lease and frees slots and
-group, or, when the worker has not said that its handler stopped (cancel, discard, timeout), hands them to a holdover. `finish` is
-the one function that makes a job terminal: it frees keys, answers waiters and records what is owed to dependents.
+`end_lease` is the one function that takes a job out of `running`, whatever the cause: it ends the lease and frees slots
+and group, or, when the worker has not said that its handler stopped (cancel, discard, timeout), hands them to a
+holdover. `finish` is the one function that makes a job terminal: it frees keys, answers waiters and records what is
+owed to dependents.
 """
 
 from mypy_extensions import i32, i64
@@ -201,9 +202,9 @@ def finish_side(w: World, q: Queue, job: Job) -> None:
             if q.unique.size == 0:
                 q.unique = None
         if extras.idempotency_key:
-            _free_idempotency(w, q, extras.idempotency_key, job)
+            _free_idempotency(q, extras.idempotency_key, job)
         if side.debounced:
-            close_window(w, q, extras.debounce_key, job)
+            _close_window(q, extras.debounce_key, job)
         if extras.group:
             leave_group(w, q, job)
         if extras.depends_on:
@@ -220,7 +221,7 @@ def finish_side(w: World, q: Queue, job: Job) -> None:
         _answer_watchers(w, job)
 
 
-def _free_idempotency(w: World, q: Queue, key: str, job: Job) -> None:
+def _free_idempotency(q: Queue, key: str, job: Job) -> None:
     """Kept on until its time from enqueue is over; if it is over already, the key is free with the job's end."""
     name = f"{job.spec.options.task}\n{key}"
     if q.idempotent is not None:
@@ -229,7 +230,7 @@ def _free_idempotency(w: World, q: Queue, key: str, job: Job) -> None:
             del q.idempotent[name]
 
 
-def close_window(w: World, q: Queue, key: str, job: Job) -> None:
+def _close_window(q: Queue, key: str, job: Job) -> None:
     """A trailing window ends when its job is no longer waiting to run."""
     side = side_of(job)
     side.debounced = False

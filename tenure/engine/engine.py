@@ -1,8 +1,9 @@
 """The engine: the owned stores' state machine. `verb(context, request, now) -> answer`, and events in its log.
 
-It is deterministic and single-threaded: no clock, no randomness, no IO. Every verb is one step: first what is due is done,
-then the request, then what the step owes, then waiting claims are served; the second and last are within the bound of
-1,000 jobs besides those the request names. Waiting verbs answer a ticket, and the answer follows in the outbox.
+It is deterministic and single-threaded: no clock, no randomness, no IO. Every verb is one step: first what is due is
+done, then the request, then what the step owes, then waiting claims are served; the second and last are within the
+bound of 1,000 jobs besides those the request names. Waiting verbs answer a ticket, and the answer follows in the
+outbox.
 """
 
 from mypy_extensions import i64

@@ -18,8 +18,8 @@ texts are their length and UTF-8.
     PLAIN     header: reason, error type, message, fingerprint; row: id, job_seq, attempt, delivery, run_at - at signed
     NOTICE    row: id, job_seq, attempt, delivery, detail (JSON text)
 
-To change it: raise VERSION, add a layout or a field at the end of a row under a new layout number, and keep the reader of
-the old one; numbers of layouts and types are never used again for something else.
+To change it: raise VERSION, add a layout or a field at the end of a row under a new layout number, and keep the reader
+of the old one; numbers of layouts and types are never used again for something else.
 """
 
 from hashlib import sha256

@@ -135,7 +135,7 @@ class OutcomePage:
 
 
 class Outcomes:
-    """The terminal states of removed jobs, a byte each, kept for `keep_ms` and at most for the last `pages_max` pages."""
+    """The terminal states of removed jobs, a byte each, kept for `keep_ms` and at most for the last `jobs_max`."""
 
     def __init__(self, keep_ms: i64, jobs_max: i64) -> None:
         self._keep_ms: i64 = keep_ms

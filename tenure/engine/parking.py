@@ -1,9 +1,10 @@
 """Limit keys: what each allows, who holds its slots, and who is looked at again when it has room.
 
 A job's slots and tokens are taken together, when it is leased, or not at all. A job that a key holds back is parked at
-that key. When the key has room, for each queue with jobs parked there the first ones go back into their line, as many as
-there is room for: they are the key's candidates. A candidate that leaves the line without taking the room (cancelled, set
-aside, held by another key) makes way for the next. So whenever a key has room and jobs, some of them stand in line.
+that key. When the key has room, for each queue with jobs parked there the first ones go back into their line, as many
+as there is room for: they are the key's candidates. A candidate that leaves the line without taking the room
+(cancelled, set aside, held by another key) makes way for the next. So whenever a key has room and jobs, some of them
+stand in line.
 """
 
 from mypy_extensions import i64
@@ -142,7 +143,10 @@ def pause_key(w: World, t: Tenant, key: str, for_ms: i64) -> None:
 
 
 def settle_limits(w: World, budget: i64) -> i64:
-    """Look at every limit that changed in this step; what does not fit in the budget is owed. Answers the budget left."""
+    """Look at every limit that changed in this step; what does not fit in the budget is owed.
+
+    Answers the budget left.
+    """
     while w.changed_limits:
         number = w.changed_limits.pop()
         limit = w.limits.get(number)

@@ -1,12 +1,12 @@
 """Where a waiting job stands, and how it gets there and away.
 
-A ready job stands in its queue's line, unless something it needs is taken: then it waits where it costs nobody anything,
-in its group (`MEMBER`), at a limit key (`PARKED`) or aside for a worker that knows its task (`ASIDE`), and is looked at again
-only when that changes.
+A ready job stands in its queue's line, unless something it needs is taken: then it waits where it costs nobody
+anything, in its group (`MEMBER`), at a limit key (`PARKED`) or aside for a worker that knows its task (`ASIDE`), and is
+looked at again only when that changes.
 
 Groups let out as many of their members to the line as they have free slots, always those that joined first. A member in
-line keeps its place by its own priority and number. Slots are counted in `busy` when a job is leased; a job that is to be
-tried again keeps its slot when the queue's group order is strict.
+line keeps its place by its own priority and number. Slots are counted in `busy` when a job is leased; a job that is to
+be tried again keeps its slot when the queue's group order is strict.
 """
 
 from typing import Final

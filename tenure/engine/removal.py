@@ -1,8 +1,8 @@
 """How ended jobs go: retention by age and count, the store's caps, and removal itself.
 
 Each queue keeps its ended jobs in lines, oldest first, one line per policy. Only the oldest of a line can be due, so a
-line has at most one alarm, and a job costs a place in a line and nothing else. A job that a live one depends on, or that
-somebody waits for, stays until that is over.
+line has at most one alarm, and a job costs a place in a line and nothing else. A job that a live one depends on, or
+that somebody waits for, stays until that is over.
 """
 
 from collections import OrderedDict
@@ -68,7 +68,10 @@ def keep(w: World, q: Queue, job: Job) -> None:
 
 
 def clear_out(w: World) -> None:
-    """At the end of a step: let go of what is over. For each job that ended at most one other goes, and 1,000 besides."""
+    """At the end of a step: let go of what is over.
+
+    For each job that ended at most one other goes, and 1,000 besides.
+    """
     leaving = w.leaving
     if leaving:
         w.leaving = []

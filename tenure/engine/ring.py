@@ -15,7 +15,7 @@ from tenure.engine.world import NO_QUEUE, UNLIMITED, Aside, Queue, Ring, Tenant,
 
 
 def may_start(w: World, q: Queue) -> bool:
-    """Whether pauses and limits of the queue and its tenant let a job start; if only time is missing, sets the alarm."""
+    """Whether pauses and limits of the queue and its tenant let a job start; sets the alarm if only time is missing."""
     if q.paused:
         return False
     if q.concurrency != UNLIMITED and q.running + q.held_over >= q.concurrency:

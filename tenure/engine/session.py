@@ -1,8 +1,8 @@
 """Operation ids: a repeated request is answered as the first time, not executed again.
 
 A session remembers the answers of its last 1,024 operations, each for 120 s. A counter that is older than what is
-remembered is refused: it may have been executed, and nobody knows its answer any more. To be able to say so, the session
-itself, without its answers, is remembered for a day after its last operation.
+remembered is refused: it may have been executed, and nobody knows its answer any more. To be able to say so, the
+session itself, without its answers, is remembered for a day after its last operation.
 """
 
 from tenure.core.answer import Claimed

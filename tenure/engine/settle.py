@@ -1,4 +1,5 @@
-"""What a worker says of a job it holds: complete, fail, release, snooze, cancel, extend, and what it adds while running.
+"""What a worker says of a job it holds: complete, fail, release, snooze, cancel, extend, and what it adds while
+running.
 
 Every one of them first asks `check`: the order of its questions is the contract's, and only a live token gets past it.
 """

@@ -7,7 +7,7 @@ from tenure.core.token import claim_of
 from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
-from tenure.engine.world import NO_QUEUE, UNLIMITED, Group, Queue, World
+from tenure.engine.world import NO_QUEUE, Group, Queue, World
 
 
 class Findings:
@@ -32,7 +32,7 @@ def verify(w: World) -> list[str]:
             _verify_queue(w, q, by_queue.get(int(q.number), []), found)
     _verify_store(w, jobs, found)
     _verify_limits(w, jobs, found)
-    _verify_leases(w, jobs, found)
+    _verify_leases(jobs, found)
     _verify_waiting(w, found)
     return found.texts
 
@@ -217,7 +217,7 @@ def _verify_limits(w: World, jobs: list[Job], found: Findings) -> None:
     found.expect(not lost, f"limits {sorted(lost)} are held but gone")
 
 
-def _verify_leases(w: World, jobs: list[Job], found: Findings) -> None:
+def _verify_leases(jobs: list[Job], found: Findings) -> None:
     counts: dict[int, int] = {}
     tokens: dict[int, bytes] = {}
     for job in jobs:

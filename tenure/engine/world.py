@@ -1,5 +1,5 @@
-"""Everything the engine knows: the records of tenants, queues, limits, groups, leases and waits, and `World`, which holds
-them all. Data and look-ups only; what changes them is in the modules named by verbs.
+"""Everything the engine knows: the records of tenants, queues, limits, groups, leases and waits, and `World`, which
+holds them all. Data and look-ups only; what changes them is in the modules named by verbs.
 """
 
 from collections import OrderedDict, deque

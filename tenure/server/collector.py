@@ -1,8 +1,8 @@
 """The server's policy for Python's cyclic collector.
 
-The engine makes no cycles, and a full collection over millions of long-lived objects is a long pause. In a server, which
-owns its process, the automatic collector is switched off; every so many jobs the young objects are collected and what
-survives is frozen, out of the collector's sight; when idle, everything is looked at once. In a user's process the
+The engine makes no cycles, and a full collection over millions of long-lived objects is a long pause. In a server,
+which owns its process, the automatic collector is switched off; every so many jobs the young objects are collected and
+what survives is frozen, out of the collector's sight; when idle, everything is looked at once. In a user's process the
 collector is left alone.
 """
 

@@ -8,10 +8,10 @@ Two kinds of store fit under it (docs/decisions/0003-store-contract.md has the S
 
 * owned (memory, SQLite): the engine is the only writer. `now` is what the server's clock said; `tick` applies timers.
 * shared (PostgreSQL, Redis, FoundationDB): each verb is one statement, script or transaction. The store reads its own
-  clock inside the step; `now` is then only an offset for tests. `tick` is the leader's pass over what is due.
+clock inside the step; `now` is then only an offset for tests. `tick` is the leader's pass over what is due.
 
-Verbs that can wait (`claim`, `watch`, `events`, `stream`) answer as soon as there is something, or after their wait with
-nothing. Giving up, by cancelling the call, changes nothing: what was leased to it is released at once.
+Verbs that can wait (`claim`, `watch`, `events`, `stream`) answer as soon as there is something, or after their wait
+with nothing. Giving up, by cancelling the call, changes nothing: what was leased to it is released at once.
 """
 
 from typing import Protocol

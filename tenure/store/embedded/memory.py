@@ -1,7 +1,7 @@
 """The engine in memory as a store: `memory://`. Nothing survives the process.
 
-The engine is synchronous; this adds what waiting needs: a future per ticket, resolved when a step leaves an answer in the
-engine's outbox. Nothing here keeps time: whoever owns the store calls `tick`.
+The engine is synchronous; this adds what waiting needs: a future per ticket, resolved when a step leaves an answer in
+the engine's outbox. Nothing here keeps time: whoever owns the store calls `tick`.
 """
 
 import asyncio

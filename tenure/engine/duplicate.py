@@ -1,0 +1,153 @@
+"""Duplicates: what a new job meets by its keys, and the keys a job takes. Decided in the step that inserts."""
+
+from mypy_extensions import i64
+
+from tenure.core import event
+from tenure.core.answer import Outcome
+from tenure.core.error import Conflict, Error
+from tenure.core.job import DEBOUNCE_WINDOWS_MAX, REPLACE, TRAILING, Extras, Options
+from tenure.core.job import ERROR as ON_CONFLICT_ERROR
+from tenure.core.state import (
+    COMPLETED,
+    READY,
+    RUNNING,
+    SCHEDULED,
+    UPDATE,
+    is_terminal,
+)
+from tenure.engine.eventlog import NO_FAILURE
+from tenure.engine.job import Job, Spec
+from tenure.engine.keys import Keys
+from tenure.engine.place import wait_until
+from tenure.engine.world import IdempotencyKey, Queue, Window, World
+
+
+def find_duplicate(w: World, spec: Spec, options: Options, extras: Extras, payload: bytes) -> Outcome | None:
+    """The answer if the job is there already, by any of its keys; the first hit decides."""
+    q = w.queues[spec.queue]
+    t = w.tenants[spec.tenant]
+    if extras.custom_id:
+        if t.custom_ids is not None:
+            id = t.custom_ids.get(extras.custom_id)
+            if id:
+                return _meet(w, id, options, extras, payload)
+        if t.custom_outcomes is not None:
+            kept = t.custom_outcomes.get(extras.custom_id)
+            if kept is not None:
+                if kept[2] > w.wall_ms:
+                    return _meet_gone(kept[0], kept[1], options)
+                del t.custom_outcomes[extras.custom_id]
+    if extras.idempotency_key and q.idempotent is not None:
+        entry = q.idempotent.get(f"{options.task}\n{extras.idempotency_key}")
+        if entry is not None:
+            return _meet(w, int(entry.job), options, extras, payload)
+    if extras.unique_key and q.unique is not None:
+        id = q.unique.get(extras.unique_key)
+        if id:
+            return _meet(w, id, options, extras, payload)
+    if extras.debounce_key and q.windows is not None:
+        window = q.windows.get(extras.debounce_key)
+        if window is not None:
+            return _debounce(w, window, options, extras, payload)
+    return None
+
+
+def _meet(w: World, id: int, options: Options, extras: Extras, payload: bytes) -> Outcome:
+    job = w.index.get(id)
+    if job is None:
+        return _meet_gone(id, -1, options)
+    state = int(job.state)
+    if options.on_conflict == ON_CONFLICT_ERROR:
+        return refused(Conflict(f"job {id} has this key already", id))
+    replaced = False
+    if options.on_conflict == REPLACE and state != RUNNING and not is_terminal(state):
+        replace(w, job, payload, extras)
+        replaced = True
+    return Outcome(id, state, True, replaced, int(job.run_at))
+
+
+def _meet_gone(id: int, state: int, options: Options) -> Outcome:
+    if options.on_conflict == ON_CONFLICT_ERROR:
+        return refused(Conflict(f"job {id} had this key", id))
+    return Outcome(id, state if state >= 0 else COMPLETED, True, False)
+
+
+def replace(w: World, job: Job, payload: bytes, extras: Extras | None) -> None:
+    """New payload and metadata for a waiting job."""
+    set_payload(w, job, payload)
+    if extras is not None and job.side is not None:
+        job.side.metadata = extras.metadata
+        job.side.tags = extras.tags
+    job.seq += 1
+    w.log.plain(job, event.UPDATED, UPDATE, job.state, "", NO_FAILURE)
+
+
+def set_payload(w: World, job: Job, payload: bytes) -> None:
+    grown: i64 = len(payload) - len(job.payload)
+    job.payload = payload
+    w.queue_of(job).bytes += grown
+    w.tenant_of(job).bytes += grown
+    w.bytes += grown
+
+
+def _debounce(w: World, window: Window, options: Options, extras: Extras, payload: bytes) -> Outcome | None:
+    job = w.index.get(window.job)
+    if not window.trailing:
+        if job is None:
+            return Outcome(int(window.job), COMPLETED, True, False)
+        return Outcome(int(job.id), int(job.state), True, False, int(job.run_at))
+    if job is None or job.state != SCHEDULED:
+        return None
+    most: i64 = options.debounce_max_wait_ms or options.debounce_ms * DEBOUNCE_WINDOWS_MAX
+    run_at: i64 = min(w.wall_ms + options.debounce_ms, window.first_at + most)
+    if run_at > job.run_at:
+        if job.alarm is not None:
+            w.wall.cancel(job.alarm)
+        wait_until(w, job, run_at)
+    replace(w, job, payload, extras)
+    return Outcome(int(job.id), SCHEDULED, True, True, int(job.run_at))
+
+
+def take_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
+    """Write down that the job has its keys now."""
+    side = job.side
+    assert side is not None
+    options = job.spec.options
+    if extras.custom_id:
+        t = w.tenants[q.tenant]
+        if t.custom_ids is None:
+            t.custom_ids = Keys()
+        t.custom_ids.set(extras.custom_id, job.id)
+        side.holds_custom = True
+    if extras.unique_key:
+        if q.unique is None:
+            q.unique = Keys()
+        q.unique.set(extras.unique_key, job.id)
+        side.holds_unique = True
+    if extras.idempotency_key:
+        if q.idempotent is None:
+            q.idempotent = {}
+        name = f"{options.task}\n{extras.idempotency_key}"
+        entry = IdempotencyKey(w.wall_ms + options.idempotency_ttl_ms, w.next_alarm_id(), q.number, name, job.id)
+        q.idempotent[name] = entry
+        w.wall.add(entry)
+    if extras.debounce_key:
+        _open_window(w, q, job, extras.debounce_key)
+
+
+def _open_window(w: World, q: Queue, job: Job, key: str) -> None:
+    options = job.spec.options
+    if q.windows is None:
+        q.windows = {}
+    trailing = options.debounce_mode == TRAILING
+    window = Window(w.wall_ms + options.debounce_ms, w.next_alarm_id(), q.number, key, job.id, w.wall_ms, trailing)
+    q.windows[key] = window
+    if trailing:
+        assert job.side is not None
+        job.side.debounced = True
+    else:
+        w.wall.add(window)
+
+
+def refused(error: Error) -> Outcome:
+    return Outcome(0, READY, error=error)

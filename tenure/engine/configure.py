@@ -18,6 +18,7 @@ from tenure.engine.place import let_out, relax
 from tenure.engine.removal import is_empty, plan_forgetting, reconsider
 from tenure.engine.ring import activate, deactivate_all, reactivate_tenant
 from tenure.engine.world import (
+    OWED_CAP,
     OWED_TOP_UP,
     UNLIMITED,
     WORKER_SILENT_MS,
@@ -294,6 +295,8 @@ def _configure_store(w: World, changes: dict[str, object]) -> dict[str, object]:
         elif field == "events_max":
             w.log.events_max = _number(value, bound.EVENTS_MAX)
         _note(settings, field, value, changes[field])
+    if "terminal_jobs_max" in checked or "terminal_bytes_max" in checked:
+        w.owed.append(Owed(OWED_CAP, 0))
     if any(field.startswith("keep_") for field in checked):
         for t in w.tenants:
             for number in t.queues.values():

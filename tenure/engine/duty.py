@@ -40,13 +40,14 @@ from tenure.engine.job import NO_SPEC, Job, Lease
 from tenure.engine.parking import settle_limits, top_up
 from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
 from tenure.engine.query import matches
-from tenure.engine.removal import clear_out, forget_queue, remove, trim
+from tenure.engine.removal import clear_out, forget_queue, hold_cap, remove, trim
 from tenure.engine.ring import activate, reactivate_tenant
 from tenure.engine.settle import expire_lease, time_out
 from tenure.engine.world import (
     DAY_MS,
     NO_QUEUE,
     OWED_ASIDE,
+    OWED_CAP,
     OWED_DEPENDENTS,
     OWED_KEPT,
     OWED_PUBLISH,
@@ -346,14 +347,18 @@ def work_off(w: World, budget: i64) -> i64:
             budget = trim(w, w.kepts[owed.id], budget)
             if budget > 0:
                 w.owed.popleft()
+        elif kind == OWED_CAP:
+            budget = hold_cap(w, budget)
+            if budget > 0:
+                w.owed.popleft()
         else:
             assert kind == OWED_ASIDE
             w.owed.popleft()
             q = w.queues[owed.id]
             if q is not NO_QUEUE and q.order.size > 0 and q.lane.waiting:
+                # One claim's worth of passing over is all that a step may do.
                 w.dirty.append(int(owed.id))
-                budget -= 1
-                break
+                return 0
         budget = settle_limits(w, budget)
     return budget
 

@@ -140,11 +140,11 @@ class Engine:
         if claim.worker:
             see_worker(w, claim.worker)
         answer = claim_now(w, claim, context.tenant, context.tenants, context.connection)
-        self._end(budget)
         if not answer.ids and claim.wait_ms > 0:
             answer.ticket = int(wait(w, claim, context.tenant, context.tenants, context.connection))
         elif op is not None:
             note(w, context.tenant, op, answer)
+        self._end(budget)
         return answer
 
     def claim_answered(self, context: Context, answer: Claimed) -> None:

@@ -88,7 +88,7 @@ def clear_out(w: World) -> None:
             w.kepts[number].over = False
             budget = trim(w, w.kepts[number], budget)
     if w.terminal_jobs > w.terminal_jobs_max or w.terminal_bytes > w.terminal_bytes_max:
-        _hold_cap(w, budget)
+        hold_cap(w, budget)
 
 
 def size_of(job: Job) -> i64:
@@ -193,11 +193,11 @@ def _set_alarm(w: World, kept: Kept) -> None:
     w.wall.add(kept.alarm)
 
 
-def _hold_cap(w: World, budget: i64) -> None:
-    """The store has too many ended jobs, or too many bytes of them: the oldest of all go."""
+def hold_cap(w: World, budget: i64) -> i64:
+    """The store has too many ended jobs, or too many bytes of them: the oldest of all go; answers the budget left."""
     while budget > 0 and w.kept_heap:
         if w.terminal_jobs <= w.terminal_jobs_max and w.terminal_bytes <= w.terminal_bytes_max:
-            return
+            break
         number, at = w.kept_heap[0]
         kept = w.kepts[at]
         line = kept.line
@@ -214,6 +214,7 @@ def _hold_cap(w: World, budget: i64) -> None:
         line.pop()
         let_go(w, w.queues[kept.queue], job, "store_cap")
         budget -= 1
+    return budget
 
 
 def let_go(w: World, q: Queue, job: Job, reason: str) -> None:

@@ -388,6 +388,7 @@ OWED_TOP_UP: Final = 3
 OWED_PUBLISH: Final = 4
 OWED_ASIDE: Final = 5
 OWED_KEPT: Final = 6
+OWED_CAP: Final = 7
 
 
 class Owed:

@@ -17,7 +17,7 @@ from tenure.core.state import CLAIM, EXPIRE, REASON_EXPIRED, RUNNING, SETTLE_NON
 from tenure.core.tenant import ANY_TENANT
 from tenure.engine.alarm import TIMEOUT, Alarm
 from tenure.engine.ending import fail_waiting
-from tenure.engine.job import LINE, NOWHERE, Job, Lease
+from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec
 from tenure.engine.parking import hindrance, hold_back, take
 from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
 from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
@@ -39,6 +39,10 @@ class Taking:
         self.number: i64 = 0
         self.lease: Lease | None = None
         self.leases: list[Lease] = []
+        # Jobs in a row with the same options, tenant and lease share their columns' entries, written when the row ends.
+        self.row_spec: Spec = NO_SPEC
+        self.row_lease: Lease | None = None
+        self.row: i64 = 0
 
     def lease_for(self, w: World, job: Job, q: Queue) -> Lease:
         """The lease of this claim with the length this job asks for."""
@@ -68,6 +72,23 @@ class Taking:
         self.lease = lease
         return lease
 
+    def end_row(self) -> None:
+        lease = self.row_lease
+        if self.row == 0 or lease is None:
+            return
+        answer = self.answer
+        spec = self.row_spec
+        row = int(self.row)
+        if row == 1:
+            answer.options.append(spec.options)
+            answer.tenants.append(spec.tenant_name)
+            answer.lease_until.append(int(lease.until_wall_ms))
+        else:
+            answer.options.extend([spec.options] * row)
+            answer.tenants.extend([spec.tenant_name] * row)
+            answer.lease_until.extend([int(lease.until_wall_ms)] * row)
+        self.row = 0
+
     def is_done(self) -> bool:
         return self.left <= 0 or self.bytes_left <= 0 or self.passed >= PASSED_MAX
 
@@ -81,6 +102,7 @@ def claim_now(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], con
         _take_from_all(w, taking)
     else:
         _take_from_some(w, taking, tenants)
+    taking.end_row()
     return taking.answer
 
 
@@ -379,10 +401,12 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
     answer = taking.answer
     answer.ids.append(id)
     answer.payloads.append(job.payload)
-    answer.options.append(options)
-    answer.tenants.append(job.spec.tenant_name)
+    if job.spec is not taking.row_spec or lease is not taking.row_lease:
+        taking.end_row()
+        taking.row_spec = job.spec
+        taking.row_lease = lease
+    taking.row += 1
     answer.attempts.append(int(job.attempt))
-    answer.lease_until.append(int(lease.until_wall_ms))
     answer.extras.append(None if side is None else side.extras)
 
 

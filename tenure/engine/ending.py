@@ -76,7 +76,11 @@ def drop_from_lease(w: World, lease: Lease) -> None:
     if lease.count == 0:
         w.elapsed.cancel(lease)
         lease.ids = []
-    elif len(lease.ids) > 64 and lease.count * 4 < len(lease.ids):
+
+
+def shorten(w: World, lease: Lease) -> None:
+    """Forget the ended jobs of a lease that lives on, once they are the most of its list."""
+    if lease.count > 0 and len(lease.ids) > 64 and lease.count * 4 < len(lease.ids):
         lease.ids = [id for id in lease.ids if _runs_under(w, id, lease)]
 
 

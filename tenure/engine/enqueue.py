@@ -111,7 +111,7 @@ def _enqueue_plain(w: World, tenant: str, batch: Batch, answers: Answers) -> i64
     rank: i64 = spec.rank
     lifo = options.lifo
     index = w.index
-    order = q.order
+    line = q.order.line(rank)
     log = w.log
     ids = answers.ids
     id: i64 = w.last_id
@@ -125,14 +125,21 @@ def _enqueue_plain(w: World, tenant: str, batch: Batch, answers: Answers) -> i64
         job.number = number
         job.place = LINE
         index.add(job)
-        order.push(job)
-        log.enqueued(job, event.ENQUEUED, ENQUEUE)
+        if lifo:
+            line.push(job)
+        else:
+            line.append(job)
+        if ids:
+            log.enqueued_next(len(payload))
+        else:
+            log.enqueued(job, event.ENQUEUED, ENQUEUE)
         ids.append(id)
     w.last_id = id
     if lifo:
         w.number_low = number
     else:
         w.number_high = number
+    q.order.size += count
     spec.jobs += count
     q.ready += count
     t.jobs += count

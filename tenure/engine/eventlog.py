@@ -113,6 +113,18 @@ class EventLog:
             for id in extras.depends_on:
                 _put(out, id)
 
+    def enqueued_next(self, payload_bytes: i64) -> None:
+        """The next job of the run that `enqueued` has just opened or joined: the next id, nothing special about it."""
+        self.seq += 1
+        self._count += 1
+        self._last_id += 1
+        out = self._out
+        out.append(u8(2))
+        out.append(u8(0))
+        out.append(u8(0))
+        _put(out, payload_bytes)
+        out.append(u8(0))
+
     def started(self, job: Job, worker: str, cause: i64) -> None:
         self._open(L_STARTED, 2, cause, job.state, job.spec, worker, "", NO_FAILURE)
         out = self._out

@@ -7,11 +7,14 @@ shrinks to a small dict. No structure grows by rehashing millions of entries, so
 from array import array
 from typing import Final
 
-from mypy_extensions import i64
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
 
 from tenure.engine.job import NO_JOB, Job
 
 PAGE: Final = 1024
+PAGE_BITS: Final = 10
+PAGE_MASK: Final = 1023
 SPARSE: Final = 64
 
 
@@ -40,18 +43,18 @@ class Index:
         return page
 
     def get(self, id: i64) -> Job | None:
-        page = self._page(id // PAGE)
+        page = self._page(id >> PAGE_BITS)
         if page is None:
             return None
         slots = page.slots
         if slots is None:
             assert page.few is not None
             return page.few.get(id)
-        job = slots[id % PAGE]
+        job = slots[id & PAGE_MASK]
         return None if job is NO_JOB else job
 
     def add(self, job: Job) -> None:
-        number: i64 = job.id // PAGE
+        number: i64 = job.id >> PAGE_BITS
         page = self._page(number)
         if page is None:
             page = Page()
@@ -65,12 +68,12 @@ class Index:
             assert page.few is not None
             page.few[job.id] = job
         else:
-            slots[job.id % PAGE] = job
+            slots[job.id & PAGE_MASK] = job
         page.live += 1
         self.size += 1
 
     def remove(self, id: i64) -> None:
-        number: i64 = id // PAGE
+        number: i64 = id >> PAGE_BITS
         page = self._page(number)
         assert page is not None, "the job is not in the index"
         slots = page.slots
@@ -78,7 +81,7 @@ class Index:
             assert page.few is not None
             del page.few[id]
         else:
-            slots[id % PAGE] = NO_JOB
+            slots[id & PAGE_MASK] = NO_JOB
         page.live -= 1
         self.size -= 1
         if page.live == 0:
@@ -127,7 +130,8 @@ class Index:
 class OutcomePage:
     def __init__(self, number: i64) -> None:
         self.number: i64 = number
-        self.codes = bytearray(PAGE)  # state + 1, 0 for none
+        self.codes = BytesWriter()  # per id state + 1, 0 for none; a writer, because its bytes are cheap to set
+        self.codes.write(bytes(PAGE))
         self.tenant: i64 = -1
         self.tenants: array[int] | None = None  # where the page has jobs of several tenants
         self.count: i64 = 0
@@ -141,23 +145,31 @@ class Outcomes:
         self._keep_ms: i64 = keep_ms
         self._pages_max: i64 = max(jobs_max // PAGE, 1)
         self._pages: dict[int, OutcomePage] = {}
+        self._last: OutcomePage | None = None
 
     def add(self, id: i64, state: i64, tenant: i64, now_ms: i64) -> None:
         number: i64 = id // PAGE
-        page = self._pages.get(number)
-        if page is None:
-            page = OutcomePage(number)
-            page.tenant = tenant
-            self._pages[number] = page
-            if len(self._pages) > self._pages_max:
-                del self._pages[next(iter(self._pages))]
+        page = self._last
+        if page is None or page.number != number:
+            page = self._pages.get(number)
+            if page is None:
+                page = self._open(number, tenant)
+            self._last = page
         slot: i64 = id % PAGE
-        page.codes[slot] = state + 1
+        page.codes[slot] = u8(state + 1)
         page.last_at = now_ms
         if tenant != page.tenant and page.tenants is None:
             page.tenants = array("q", [int(page.tenant)]) * PAGE
         if page.tenants is not None:
             page.tenants[slot] = tenant
+
+    def _open(self, number: i64, tenant: i64) -> OutcomePage:
+        page = OutcomePage(number)
+        page.tenant = tenant
+        self._pages[number] = page
+        if len(self._pages) > self._pages_max:
+            del self._pages[next(iter(self._pages))]
+        return page
 
     def get(self, id: i64, tenant: i64) -> i64:
         """The state the job ended in, or -1 when it is not known to this tenant."""
@@ -165,7 +177,7 @@ class Outcomes:
         if page is None:
             return -1
         slot: i64 = id % PAGE
-        code: i64 = page.codes[slot]
+        code = i64(page.codes[slot])
         if code == 0:
             return -1
         owner: i64 = page.tenant if page.tenants is None else page.tenants[slot]
@@ -186,6 +198,7 @@ class Outcomes:
                 break
         for number in old:
             del self._pages[number]
+        self._last = None
         return next_at
 
     def __len__(self) -> int:

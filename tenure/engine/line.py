@@ -43,6 +43,17 @@ class Line:
             return
         self._insert(job)
 
+    def append(self, job: Job) -> None:
+        """Push a job that stands behind all others."""
+        self.size += 1
+        chunks = self.chunks
+        if chunks:
+            last = chunks[-1]
+            if len(last) < CHUNK:
+                last.append(job)
+                return
+        chunks.append([job])
+
     def first(self) -> Job:
         """The first job; the line must not be empty."""
         return self.chunks[0][self.head]
@@ -176,15 +187,19 @@ class Order:
         if top is not None and rank == self._top_rank:
             top.push(job)
             return
+        self.line(rank).push(job)
+
+    def line(self, rank: i64) -> Line:
+        """The line of the rank, for pushing many; the caller counts them in `size`."""
         line = self._lines.get(rank)
         if line is None:
             line = Line()
             self._lines[rank] = line
             heappush(self._ranks, rank)
-        line.push(job)
-        if top is not None and rank < self._top_rank:
-            self._top = line
-            self._top_rank = rank
+            if self._top is not None and rank < self._top_rank:
+                self._top = line
+                self._top_rank = rank
+        return line
 
     def top(self) -> Line:
         """The line whose first job is the first of all; the order must not be empty."""

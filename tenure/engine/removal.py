@@ -56,7 +56,7 @@ def keep(w: World, q: Queue, job: Job) -> None:
         w.leaving.append(int(job.id))
         return
     line = kept.line
-    line.push(job)
+    line.append(job)
     if not kept.in_heap:
         kept.in_heap = True
         heappush(w.kept_heap, (int(job.number), int(kept.number)))

@@ -59,7 +59,16 @@ from tenure.core.state import (
     UPDATE,
 )
 from tenure.core.tenant import ANY_TENANT, Context
-from tenure.engine.ending import confirm, drop_from_lease, end_lease, finish, keep_or_give_up_slot, remember, try_again
+from tenure.engine.ending import (
+    confirm,
+    drop_from_lease,
+    end_lease,
+    finish,
+    keep_or_give_up_slot,
+    remember,
+    shorten,
+    try_again,
+)
 from tenure.engine.enqueue import enqueue
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
@@ -209,6 +218,8 @@ def _complete_plain(w: World, context: Context, request: Settle, answers: Answer
         _complete(w, w.queues[spec.queue], job, None)
         done.append(id)
         at += 1
+    if known is not None:
+        shorten(w, known)
     answers.count = at
     return at
 
@@ -240,7 +251,10 @@ def _settle_one(w: World, context: Context, request: Settle, id: object, at: int
         return Outcome(id, READY, error=checked.error)
     if checked.repeat:
         return _first_answer(job)
+    lease = job.lease
     error = _apply(w, job, request, at)
+    if lease is not None:
+        shorten(w, lease)
     if error is not None:
         return Outcome(id, int(job.state), error=error)
     if request.verb == SETTLE_FAIL or request.verb == SETTLE_RELEASE or request.verb == SETTLE_SNOOZE:

@@ -102,7 +102,7 @@ def remove(world: World, job: Job, reason: str) -> None:
     world.graves[job.id] = job
     for watch in [watch for watch in world.watches if watch.job == job.id]:
         world.watches.remove(watch)
-        world.answers.append((watch.ticket, ""))
+        world.answers.append((watch.ticket, state.STATE_NAMES[last]))
     if job not in world.ended:
         world.ended.append(job)
     refresh_turns(world)

@@ -2,7 +2,7 @@
 
 from tenure.core.error import Overloaded
 from tenure.core.limit import Rate
-from tenure.core.request import CANCEL, STORE
+from tenure.core.request import CANCEL, REMOVE, STORE, UPDATE
 from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.registry import behaviour
 from tenure.store.behaviour.rig import GLOBEX, HOUR, Rig
@@ -119,3 +119,36 @@ async def queues_of_a_tenant_are_bounded(rig: Rig) -> None:
     await refused(Overloaded, rig.enqueue(queue="three"))
     await rig.enqueue(queue="one")
     await rig.enqueue(queue="three", tenant=GLOBEX)
+
+
+@behaviour(4)
+async def limit_of_zero_takes_no_job(rig: Rig) -> None:
+    await rig.set_queue(jobs_max=0)
+    await refused(Overloaded, rig.enqueue())
+    await rig.set_queue(jobs_max=None, bytes_max=0)
+    await refused(Overloaded, rig.enqueue(b"x"))
+    await rig.set_queue(bytes_max=None)
+    await rig.enqueue()
+
+
+@behaviour(4)
+async def bytes_of_ended_jobs_are_given_back(rig: Rig) -> None:
+    await rig.set_queue(bytes_max=6_000)
+    await rig.set_tenant(bytes_max=6_000)
+    for _ in range(20):
+        await rig.enqueue(b"x" * 2_000, keep_completed_ms=0)
+        await rig.complete(await rig.claim_one())
+
+
+@behaviour(4)
+async def bytes_follow_a_changed_payload(rig: Rig) -> None:
+    await rig.set_tenant(bytes_max=20_000)
+    id = await rig.enqueue(b"x" * 10_000, unique_key="k")
+    await refused(Overloaded, rig.enqueue(b"x" * 15_000))
+    await rig.change_one(UPDATE, id, payload=b"x")
+    second = await rig.enqueue(b"x" * 15_000)
+    await rig.change_one(REMOVE, second)
+    await rig.submit(b"x" * 10_000, unique_key="k", on_conflict="replace")
+    await refused(Overloaded, rig.enqueue(b"x" * 15_000))
+    await rig.submit(b"x", unique_key="k", on_conflict="replace")
+    await rig.enqueue(b"x" * 15_000)

@@ -287,14 +287,9 @@ async def replay_takes_an_edited_payload(rig: Rig) -> None:
 
 @behaviour(3, rulings=(26,))
 async def replay_of_a_job_that_has_not_failed_is_refused(rig: Rig) -> None:
-    for state in ("scheduled", "blocked", "ready", "running", "retrying"):
+    for state in ("scheduled", "blocked", "ready", "running", "retrying", "completed", "cancelled"):
         id = await job_in(rig, state)
         await refused(Conflict, rig.change_one(REPLAY, id))
-        assert await rig.state(id) == state
-    for state in ("completed", "cancelled"):
-        id = await job_in(rig, state)
-        error = (await rig.change(REPLAY, id)).item(0).error
-        assert type(error) in {Conflict, AlreadySettled}
         assert await rig.state(id) == state
 
 

@@ -3,8 +3,9 @@
 import asyncio
 
 from tenure.core.request import CANCEL
+from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import ACME, GLOBEX, LEASE_MS, Rig, payloads
+from tenure.store.behaviour.rig import ACME, GLOBEX, LEASE_MS, Rig
 from tenure.store.behaviour.trap import SIXTEEN_HEADS, TWO_STEP_CLAIM
 
 

@@ -5,8 +5,9 @@ from tenure.core.request import CANCEL, DISCARD, REMOVE
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import BLOCKED, READY, SETTLE_COMPLETE
 from tenure.store.behaviour.expect import refused
+from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import DAY, GLOBEX, HOUR, LEASE_MS, Rig, payloads
+from tenure.store.behaviour.rig import DAY, GLOBEX, HOUR, LEASE_MS, Rig
 from tenure.store.behaviour.trap import BATCH_ACK, HANGING_DEPENDENT
 
 NEEDS = ("dependencies",)
@@ -332,3 +333,16 @@ async def dependents_of_one_job_are_readied_in_the_order_of_their_ids(rig: Rig) 
     children = [await rig.enqueue(depends_on=[first]) for _ in range(20)]
     await end(rig, succeed=True)
     assert [one.id for one in await rig.claim(99)] == children
+
+
+@behaviour(12, needs=NEEDS, trap=HANGING_DEPENDENT)
+async def job_that_depends_on_a_removed_one_does_not_hang(rig: Rig) -> None:
+    first = await rig.enqueue(queue="other")
+    await rig.change_one(REMOVE, first)
+    answers = await rig.enqueue_many([b"child"], each=[{"depends_on": [first]}])
+    await rig.tick()
+    error = answers.item(0).error
+    if error is None:
+        assert (await rig.job(answers.item(0).id)).reason == "dependency_failed"
+    else:
+        assert type(error) is DependencyNotFound

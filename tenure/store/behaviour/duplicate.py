@@ -256,3 +256,27 @@ async def debounce_key_and_window_need_each_other(rig: Rig) -> None:
     await refused(InvalidRequest, rig.enqueue(debounce_key="k"), field=fields)
     await refused(InvalidRequest, rig.enqueue(debounce_ms=1_000), field=fields)
     assert await rig.count() == {}
+
+
+@behaviour(11)
+async def removal_of_an_ended_job_does_not_free_the_keys_of_another(rig: Rig) -> None:
+    first = await rig.enqueue(unique_key="u", idempotency_key="i", idempotency_ttl_ms=1_000)
+    await finish(rig, first)
+    await rig.advance(1_000)
+    second = await rig.submit(unique_key="u", idempotency_key="i")
+    assert not second.duplicate
+    await rig.change_one(REMOVE, first)
+    assert (await rig.submit(unique_key="u")).id == second.id
+    assert (await rig.submit(idempotency_key="i")).id == second.id
+
+
+@behaviour(11)
+async def discarded_replayed_and_ended_job_frees_its_key_once(rig: Rig) -> None:
+    first = await rig.enqueue(unique_key="u")
+    await rig.change_one(DISCARD, first)
+    await rig.change_one(REPLAY, first)
+    await rig.change_one(CANCEL, first)
+    second = await rig.enqueue(unique_key="u")
+    assert second != first
+    await rig.change_one(REMOVE, first)
+    assert (await rig.submit(unique_key="u")).id == second

@@ -163,3 +163,21 @@ async def place_counts_priority(rig: Rig) -> None:
 @behaviour(2)
 async def unknown_job_is_not_explained(rig: Rig) -> None:
     await refused(JobNotFound, rig.explain(2**53 - 1), job=2**53 - 1)
+
+
+@behaviour(10, needs=("groups", "limits"))
+async def explains_what_an_old_handler_still_holds(rig: Rig) -> None:
+    await rig.set_queue("slots", concurrency=1)
+    await rig.set_key("lock:", concurrency=1)
+    cases: list[tuple[str, str, dict[str, object]]] = [
+        ("slots", "queue_concurrency", {}),
+        ("groups", "group", {"group": "g"}),
+        ("keys", "limit", {"limit_keys": ["lock:1"]}),
+    ]
+    for queue, holder, fields in cases:
+        answers = await rig.enqueue_many([b"x"] * 2, each=[fields, fields], queue=queue)
+        leased = await rig.claim_one(queues=queue)
+        await rig.change_one(CANCEL, leased.id)
+        await held(rig, answers.ids[1], holder)
+    await rig.set_tenant(running_max=3)
+    await held(rig, await rig.enqueue(queue="other"), "tenant_running")

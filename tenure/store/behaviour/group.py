@@ -4,8 +4,9 @@ from tenure.core.error import InvalidRequest
 from tenure.core.request import CANCEL, DISCARD, REPLAY
 from tenure.core.retry import FIXED, Backoff
 from tenure.store.behaviour.expect import refused
+from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import GLOBEX, HOUR, LEASE_MS, Rig, payloads
+from tenure.store.behaviour.rig import GLOBEX, HOUR, LEASE_MS, Rig
 from tenure.store.behaviour.trap import GROUP_POPPED
 
 NEEDS = ("groups",)

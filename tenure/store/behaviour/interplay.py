@@ -6,8 +6,9 @@ from tenure.core.request import CANCEL, DELAY, DISCARD, PRIORITY, REMOVE, REPLAY
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import SETTLE_COMPLETE
 from tenure.store.behaviour.expect import error_of, refused
+from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, LEASE_MS, MINUTE, Rig, payloads
+from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, LEASE_MS, MINUTE, Rig
 
 
 @behaviour(9, needs=("groups", "limits"))

@@ -2,8 +2,9 @@
 
 from tenure.core.limit import Rate
 from tenure.core.request import CANCEL
+from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, Rig, payloads
+from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, Rig
 from tenure.store.behaviour.trap import BURNT_TOKEN
 
 

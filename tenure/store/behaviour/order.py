@@ -4,8 +4,9 @@ from tenure.core.error import InvalidRequest
 from tenure.core.request import CANCEL, DELAY, PRIORITY, PROMOTE, REPLAY
 from tenure.core.retry import FIXED, Backoff
 from tenure.store.behaviour.expect import refused
+from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import HOUR, Rig, payloads
+from tenure.store.behaviour.rig import HOUR, Rig
 from tenure.store.behaviour.trap import CYCLIC_LIFO, ONE_HEAP
 
 

@@ -1,6 +1,8 @@
 """Section 14: terminal jobs go when their age or their count is passed, and only then."""
 
+from tenure.core.error import QueueNotFound
 from tenure.core.request import CANCEL, REPLAY, STORE
+from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.registry import behaviour
 from tenure.store.behaviour.rig import ACME, DAY, GLOBEX, HOUR, MINUTE, Rig
 from tenure.store.behaviour.trap import UNCOLLECTED, VANISHED_SCHEDULED
@@ -222,3 +224,23 @@ async def lowered_store_cap_takes_effect(rig: Rig) -> None:
     await rig.configure(STORE, "", terminal_jobs_max=2)
     await rig.tick()
     assert await rig.states(*ids) == ["gone"] * 4 + ["completed"] * 2
+
+
+@behaviour(1)
+async def queue_set_back_to_its_defaults_is_forgotten(rig: Rig) -> None:
+    await rig.set_queue("q", concurrency=5)
+    await rig.advance(2 * HOUR)
+    assert (await rig.set_queue("q"))["concurrency"] == 5
+    await rig.set_queue("q", concurrency=None)
+    await rig.advance(HOUR)
+    await refused(QueueNotFound, rig.set_queue("q"), queue="q")
+
+
+@behaviour(1)
+async def queue_used_again_within_the_hour_is_kept(rig: Rig) -> None:
+    await done(rig, queue="q", keep_completed_ms=0)
+    await rig.advance(HOUR - 1)
+    id = await rig.enqueue(queue="q", delay_ms=10 * HOUR)
+    await rig.advance(5 * HOUR)
+    assert await rig.count("q") == {"scheduled": 1}
+    assert await rig.state(id) == "scheduled"

@@ -8,13 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypedDict, TypeVar, Unpack
 
-import msgspec
-
 from tenure.core import state as states
-from tenure.core.answer import Answers, Claimed, Outcome
+from tenure.core.answer import Answers, Outcome
 from tenure.core.bound import EXTRA_RULES, make_claim, make_extras, make_failure, make_options
 from tenure.core.clock import Now
-from tenure.core.job import Extras, Options
 from tenure.core.record import Event, Explanation, JobRecord, LoadReport, StreamItem
 from tenure.core.request import (
     EMIT,
@@ -35,6 +32,7 @@ from tenure.core.request import (
 )
 from tenure.core.tenant import Context, OpId
 from tenure.store.behaviour.expect import accepted
+from tenure.store.behaviour.leased import Leased, leased_of, payloads
 from tenure.store.contract import Store
 
 WALL_MS: Final = 1_800_000_000_000
@@ -70,19 +68,6 @@ class Fields(TypedDict, total=False):
     rate_per_s: int
 
 
-class Leased(msgspec.Struct, frozen=True):
-    """One job of a claim."""
-
-    id: int
-    token: bytes
-    payload: bytes
-    attempt: int
-    options: Options
-    tenant: str
-    lease_until: int
-    extras: Extras | None
-
-
 async def spin() -> None:
     """Lets every task of the loop run until it waits for something that only the rig can bring."""
     for _ in range(SPINS):
@@ -94,26 +79,6 @@ def split(fields: dict[str, object]) -> tuple[dict[str, object], dict[str, objec
     shared = {name: value for name, value in fields.items() if name not in EXTRA_RULES}
     own = {name: value for name, value in fields.items() if name in EXTRA_RULES}
     return shared, own
-
-
-def payloads(leased: Sequence[Leased]) -> list[bytes]:
-    return [one.payload for one in leased]
-
-
-def leased_of(claimed: Claimed) -> list[Leased]:
-    return [
-        Leased(
-            claimed.ids[at],
-            claimed.token,
-            bytes(claimed.payloads[at]),
-            claimed.attempts[at],
-            claimed.options[at],
-            claimed.tenants[at],
-            claimed.lease_until[at],
-            claimed.extras[at] if claimed.extras else None,
-        )
-        for at in range(len(claimed))
-    ]
 
 
 class Rig:

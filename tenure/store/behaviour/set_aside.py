@@ -1,8 +1,9 @@
 """Section 5: jobs whose task no present worker knows are set aside, keep their place, and end as dead letters."""
 
 from tenure.core.request import CANCEL
+from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import HOUR, MINUTE, Rig, payloads
+from tenure.store.behaviour.rig import HOUR, MINUTE, Rig
 from tenure.store.behaviour.trap import STUCK_UNKNOWN_TASK
 
 

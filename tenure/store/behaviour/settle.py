@@ -26,8 +26,9 @@ from tenure.core.state import (
     SETTLE_SNOOZE,
 )
 from tenure.store.behaviour.expect import error_of, refused
+from tenure.store.behaviour.leased import Leased
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, LEASE_MS, Leased, Rig
+from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, LEASE_MS, Rig
 from tenure.store.behaviour.trap import ACK_BY_ID, BATCH_ACK
 
 VERBS = (SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_SNOOZE, SETTLE_CANCEL)
@@ -124,11 +125,24 @@ async def token_of_a_released_attempt_cannot_settle_the_next_one(rig: Rig) -> No
     await rig.release(first)
     second = await rig.claim_one()
     assert second.token != first.token
-    answers = await rig.settle(SETTLE_COMPLETE, [id], [first.token])
-    assert type(answers.item(0).error) in {AlreadySettled, LeaseLost}
+    await refused(AlreadySettled, rig.complete(first), job=id, outcome=SETTLE_NAMES[SETTLE_RELEASE])
     assert await rig.state(id) == "running"
     await rig.complete(second)
     await refused(LeaseLost, rig.complete(first), job=id, reason="superseded")
+
+
+@behaviour(6)
+async def last_settlement_is_answered_again_though_the_job_was_leased_since(rig: Rig) -> None:
+    id = await rig.enqueue(max_attempts=None)
+    for verb in (SETTLE_RELEASE, SETTLE_FAIL, SETTLE_SNOOZE):
+        first = await rig.claim_one()
+        settle = rig.fail(first, delay_ms=0) if verb == SETTLE_FAIL else rig.settle_one(verb, first)
+        before = await settle
+        second = await rig.claim_one()
+        again = await rig.settle_one(verb, first)
+        assert (again.id, again.state) == (before.id, before.state)
+        assert await rig.state(id) == "running"
+        await rig.release(second)
 
 
 @behaviour(6, rulings=(23,), trap=ACK_BY_ID)
@@ -238,6 +252,17 @@ async def token_may_not_be_left_out_on_another_connection(rig: Rig) -> None:
         answers = await rig.settle(SETTLE_COMPLETE, [id], None, connection=connection)
         error_of(answers, 0, InvalidRequest, field="token")
     assert await rig.state(id) == "running"
+
+
+@behaviour(6, rulings=(22,))
+async def token_may_not_be_left_out_without_a_connection(rig: Rig) -> None:
+    running, ready = await rig.enqueue_ids([b"x"] * 2)
+    await rig.claim_one()
+    for connection in (0, 7):
+        for id in (running, ready):
+            answers = await rig.settle(SETTLE_COMPLETE, [id], None, connection=connection)
+            error_of(answers, 0, InvalidRequest, field="token")
+    assert await rig.states(running, ready) == ["running", "ready"]
 
 
 @behaviour(6, rulings=(22,))

@@ -12,8 +12,9 @@ from tenure.core.request import CANCEL, DISCARD
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE
 from tenure.store.behaviour.expect import refused
+from tenure.store.behaviour.leased import Leased
 from tenure.store.behaviour.registry import Check, add, behaviour
-from tenure.store.behaviour.rig import ACME, LEASE_MS, Leased, Rig
+from tenure.store.behaviour.rig import ACME, LEASE_MS, Rig
 from tenure.store.behaviour.trap import LEAKED_SLOT
 
 TIMEOUT_MS: Final = 5_000

@@ -92,7 +92,7 @@ def _begin_sweep(w: World, context: Context, request: Change) -> Answers:
 def change_one(w: World, context: Context, request: Change, id: object) -> Outcome:
     if not isinstance(id, int) or isinstance(id, bool):
         return Outcome(0, READY, error=InvalidRequest("id", id, "it must be a job id"))
-    job = w.index.get(id)
+    job = w.find(id)
     if job is None or not w.is_visible(job, context.tenant, context.tenants):
         return Outcome(id, READY, error=JobNotFound(id))
     return apply(w, job, request)

@@ -62,9 +62,11 @@ def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
     if held_over:
         return
     side = job.side
-    if side is not None and side.holds is not None:
-        give_back(w, side.holds)
-        side.holds = None
+    if side is not None:
+        side.settled_token = b""
+        if side.holds is not None:
+            give_back(w, side.holds)
+            side.holds = None
     if q.concurrency != UNLIMITED:
         activate(w, q)
     if t.held_queues:

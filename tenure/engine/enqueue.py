@@ -36,7 +36,7 @@ from tenure.engine.world import Queue, World
 def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
     """Store the batch's jobs. `above_limits` is for follow-ups, which are accepted whatever is full."""
     _check_shape(batch)
-    payloads = batch.payloads
+    payloads: list[object] = cast("list[object]", batch.payloads)
     ids: list[int] = []
     if batch.atomic:
         refusal = rehearse(w, tenant, batch, above_limits)

@@ -75,8 +75,11 @@ class Side:
         self.result: bytes | None = None
         self.snoozes: i64 = 0
         self.replays: i64 = 0
-        self.answer_run_at: i64 = 0  # what the last settlement answered, for its repeat
+        # The last settlement and its answer, for a repeat: also after the job was leased again.
+        self.answer_run_at: i64 = 0
         self.answer_state: i64 = 0
+        self.settled_token: bytes = b""
+        self.settled_verb: i64 = 0
         self.connections: list[int] | None = None  # that held earlier leases
         # Output.
         self.progress: Progress | None = None

@@ -67,7 +67,7 @@ def get(w: World, context: Context, ids: list[int], custom_ids: list[str]) -> li
         raise InvalidRequest("ids", len(ids), f"at most {bound.BATCH_ITEMS_MAX} jobs are read at once")
     found: list[JobRecord | None] = []
     for id in ids:
-        job = w.index.get(id)
+        job = w.find(id)
         visible = job is not None and w.is_visible(job, context.tenant, context.tenants)
         found.append(record(job) if job is not None and visible else None)
     number = w.tenant_numbers.get(context.tenant)

@@ -89,7 +89,7 @@ class Check:
 
 
 def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -> Check:
-    job = w.index.get(id)
+    job = w.find(id)
     if job is None or not w.is_visible(job, context.tenant, context.tenants):
         if token is not None and job is None:
             confirm(w, context, token, id)
@@ -111,6 +111,11 @@ def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -
             return Check(None, InvalidRequest("token", None, "this connection has held two leases of the job"), False)
         token = lease.token
     if lease is None or lease.token != token:
+        last = job.side
+        if last is not None and last.settled_token == token:
+            if last.settled_verb == verb:
+                return Check(job, None, True)
+            return Check(None, AlreadySettled(id, SETTLE_NAMES[last.settled_verb]), False)
         if verb == SETTLE_COMPLETE or verb == SETTLE_FAIL or verb == SETTLE_RELEASE:
             confirm(w, context, token, id)
         return Check(None, LeaseLost(id, "superseded" if w.mint.is_genuine(token) else "unknown"), False)
@@ -181,23 +186,22 @@ def _check_column(name: str, length: int, count: int) -> None:
 
 def _complete_plain(w: World, context: Context, request: Settle, answers: Answers) -> i64:
     """The hot path: jobs that run under the token given and have nothing else about them. Stops at the first other."""
-    tokens = request.tokens
     anyone = ANY_TENANT in context.tenants
-    if tokens is None or (context.tenants and not anyone):
+    if request.tokens is None or request.results is not None or (context.tenants and not anyone):
         return 0
+    tokens: list[object] = cast("list[object]", request.tokens)
     tenant = context.tenant
-    results = request.results
     ids: list[object] = cast("list[object]", request.ids)
     index = w.index
     done = answers.ids
     at: i64 = 0
     count: i64 = len(ids)
     known: Lease | None = None  # the last lease and token that were found to match
-    token = b""
+    token: object = None
     spec = NO_SPEC  # the last one that was found to be the tenant's
     while at < count:
         id = ids[at]
-        if not isinstance(id, int):
+        if not isinstance(id, int) or not 0 < id <= bound.ID_MAX:
             break
         job = index.get(id)
         if job is None or job.state != RUNNING or job.side is not None:
@@ -205,16 +209,14 @@ def _complete_plain(w: World, context: Context, request: Settle, answers: Answer
         lease = job.lease
         assert lease is not None
         if lease is not known or tokens[at] is not token:
-            if lease.token != tokens[at] or lease.due_ms <= w.elapsed_ms:
+            token = tokens[at]
+            if not isinstance(token, bytes) or lease.token != token or lease.due_ms <= w.elapsed_ms:
                 break
             known = lease
-            token = tokens[at]
         if job.spec is not spec:
             if not anyone and job.spec.tenant_name != tenant:
                 break
             spec = job.spec
-        if results is not None and results[at] is not None:
-            break
         _complete(w, w.queues[spec.queue], job, None)
         done.append(id)
         at += 1
@@ -241,7 +243,7 @@ def _complete(w: World, q: Queue, job: Job, result: bytes | None) -> None:
 def _settle_one(w: World, context: Context, request: Settle, id: object, at: int) -> Outcome:
     if not isinstance(id, int) or isinstance(id, bool):
         return Outcome(0, READY, error=InvalidRequest("id", id, "it must be a job id"))
-    tokens: list[object] | None = None if request.tokens is None else list(request.tokens)
+    tokens: list[object] | None = None if request.tokens is None else cast("list[object]", request.tokens)
     token = None if tokens is None else tokens[at]
     if token is not None and not isinstance(token, bytes):
         return Outcome(0, READY, error=InvalidRequest("token", token, "it must be the bytes that the claim answered"))
@@ -250,7 +252,7 @@ def _settle_one(w: World, context: Context, request: Settle, id: object, at: int
     if job is None:
         return Outcome(id, READY, error=checked.error)
     if checked.repeat:
-        return _first_answer(job)
+        return _first_answer(job, request.verb)
     lease = job.lease
     error = _apply(w, job, request, at)
     if lease is not None:
@@ -261,14 +263,15 @@ def _settle_one(w: World, context: Context, request: Settle, id: object, at: int
         side = side_of(job)
         side.answer_state = i64(job.state)
         side.answer_run_at = job.run_at
-    return _first_answer(job)
+        side.settled_verb = request.verb
+        side.settled_token = lease.token if lease is not None else b""
+    return _first_answer(job, request.verb)
 
 
-def _first_answer(job: Job) -> Outcome:
-    settled = job.settled
-    if settled == SETTLE_COMPLETE:
+def _first_answer(job: Job, verb: int) -> Outcome:
+    if verb == SETTLE_COMPLETE:
         return Outcome(int(job.id), COMPLETED)
-    if settled == SETTLE_CANCEL:
+    if verb == SETTLE_CANCEL:
         return Outcome(int(job.id), CANCELLED)
     side = side_of(job)
     return Outcome(int(job.id), int(side.answer_state), run_at=int(side.answer_run_at))
@@ -278,10 +281,12 @@ def _apply(w: World, job: Job, request: Settle, at: int) -> Error | None:
     q = w.queue_of(job)
     verb = request.verb
     if verb == SETTLE_COMPLETE:
-        result = None if request.results is None else request.results[at]
+        results: list[object] | None = None if request.results is None else cast("list[object]", request.results)
+        result = None if results is None else results[at]
         followups = None if request.followups is None else request.followups[at]
         error = _accept_output(w, job, result, followups)
         if error is None:
+            assert result is None or isinstance(result, bytes)
             _complete(w, q, job, result)
         return error
     if verb == SETTLE_FAIL:
@@ -419,10 +424,16 @@ def extend(w: World, context: Context, request: Extend) -> Extended:
     until: list[int] = []
     errors: dict[int, Error] = {}
     fresh: dict[tuple[int, int], Lease] = {}
+    ids: list[object] = cast("list[object]", request.ids)
+    tokens: list[object] | None = None if request.tokens is None else cast("list[object]", request.tokens)
     for at in range(count):
-        checked = check(
-            w, context, request.ids[at], None if request.tokens is None else request.tokens[at], SETTLE_NONE
-        )
+        id = ids[at]
+        token = None if tokens is None else tokens[at]
+        if not isinstance(id, int) or not (token is None or isinstance(token, bytes)):
+            errors[at] = InvalidRequest("id", id, "it must be a job id, and the token bytes")
+            until.append(0)
+            continue
+        checked = check(w, context, id, token, SETTLE_NONE)
         job = checked.job
         if job is None:
             assert checked.error is not None

@@ -482,6 +482,10 @@ class World:
         self.seen_tenant: str = ""
         self.seen_spec: Spec | None = None
 
+    def find(self, id: int) -> Job | None:
+        """The job with this id; any number may be asked for."""
+        return self.index.get(id) if 0 < id <= bound.ID_MAX else None
+
     def queue_of(self, job: Job) -> Queue:
         return self.queues[job.spec.queue]
 

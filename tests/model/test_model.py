@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tenure.core import request
 from tenure.core.answer import Claimed
@@ -32,6 +32,14 @@ tenants = st.sampled_from(TENANTS)
 connections = st.sampled_from((0, 1, 2))
 
 
+def has_leases(machine: Any) -> bool:
+    return bool(machine.pair.granted)
+
+
+def has_jobs(machine: Any) -> bool:
+    return bool(machine.pair.model.world.last_id)
+
+
 class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +47,7 @@ class Machine(RuleBasedStateMachine):
         self.counters = dict.fromkeys(TENANTS, 0)
         self.repeatable: list[tuple[str, Context, Any]] = []
         self.tickets: list[int] = []
+        self.limits: list[tuple[int, str, tuple[str, ...], str]] = []
 
     @initialize(
         aged=st.booleans(),
@@ -55,16 +64,27 @@ class Machine(RuleBasedStateMachine):
             if kept is not None:
                 self.configure(request.QUEUE, "q2", {"keep_completed_count": kept}, tenant)
 
+    @initialize(theme=wish.themes, tenant=tenants, width=st.sampled_from((None, 1, 2)))
+    def first_jobs(self, theme: Item, tenant: str, width: int | None) -> None:
+        """Something to work on from the start, and perhaps a limit on the key that many jobs have."""
+        if width is not None:
+            self.configure(request.KEY, "k", {"concurrency": width}, tenant)
+        self.do("enqueue", self.context(tenant), self.batch(tenant, [theme] * 3, False))
+
     # Producers.
 
-    @rule(tenant=tenants, items=wish.batches, atomic=st.booleans(), op=st.booleans())
+    @rule(tenant=tenants, items=wish.batches, atomic=st.sampled_from((False, False, True)), op=st.booleans())
     def enqueue(self, tenant: str, items: list[Item], atomic: bool, op: bool) -> None:
         self.do("enqueue", self.context(tenant, op), self.batch(tenant, items, atomic))
 
-    @rule(tenant=tenants, queue=st.sampled_from(wish.QUEUES), count=st.integers(1, 4))
-    def enqueue_plain(self, tenant: str, queue: str, count: int) -> None:
-        items = [Item(queue, (), (), b"a")] * count
-        self.do("enqueue", self.context(tenant), self.batch(tenant, items, False))
+    @rule(tenant=tenants, theme=wish.themes, count=st.integers(1, 4))
+    def enqueue_alike(self, tenant: str, theme: Item, count: int) -> None:
+        self.do("enqueue", self.context(tenant), self.batch(tenant, [theme] * count, False))
+
+    @rule(theme=wish.themes)
+    def enqueue_everywhere(self, theme: Item) -> None:
+        for tenant in TENANTS:
+            self.do("enqueue", self.context(tenant), self.batch(tenant, [theme, theme], False))
 
     # Workers.
 
@@ -75,29 +95,52 @@ class Machine(RuleBasedStateMachine):
         if isinstance(answer, Claimed) and answer.ticket:
             self.tickets.append(answer.ticket)
 
-    @rule(
-        verb=st.sampled_from((SETTLE_COMPLETE, SETTLE_COMPLETE, SETTLE_RELEASE, SETTLE_SNOOZE, SETTLE_CANCEL)),
-        places=wish.places,
-        delay_ms=st.sampled_from((0, 0, 2_000)),
-        pause_key=st.sampled_from(("", "", "k1")),
-        result=st.sampled_from((None, b"ok", b"r" * 65)),
-        op=st.booleans(),
-    )
-    def settle(
-        self, verb: int, places: list[int], delay_ms: int, pause_key: str, result: bytes | None, op: bool
-    ) -> None:
-        ids, tokens = self.leases(places)
-        results = [result] * len(ids) if verb == SETTLE_COMPLETE else None
-        delay = 0 if verb in (SETTLE_COMPLETE, SETTLE_CANCEL) else delay_ms
-        order = Settle(verb, ids, tokens, results, delay_ms=delay, pause_key=pause_key if delay else "")
-        self.do("settle", self.context("a", op, ("*",)), order)
+    @rule(n=st.sampled_from((1, 2, 5)), connection=connections)
+    def claim_anything(self, n: int, connection: int) -> None:
+        wanted = Wish(("*",), n, 0, "w1", None, 1_000, 0, False, ("*",))
+        self.do("claim", self.context("a", False, wanted.tenants, connection), wish.claim_of(wanted))
 
+    @rule(
+        n=st.sampled_from((1, 2, 5)),
+        verb=st.sampled_from((SETTLE_COMPLETE, SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE)),
+        after_ms=st.sampled_from((0, 0, 1_000, 2_000)),
+    )
+    def work(self, n: int, verb: int, after_ms: int) -> None:
+        """What a worker does: claim, take its time, settle."""
+        self.claim_anything(n, 0)
+        if after_ms:
+            self.pair.advance(after_ms, after_ms)
+        mine = [(id, token) for id, token, _ in self.pair.granted[-n:]]
+        order = Settle(verb, [id for id, _ in mine], [token for _, token in mine])
+        self.do("settle", self.context("a", False, ("*",)), order)
+
+    @precondition(has_leases)
+    @rule(places=wish.places, result=st.sampled_from((None, b"ok", b"r" * 65)), op=st.booleans())
+    def complete(self, places: list[int], result: bytes | None, op: bool) -> None:
+        ids, tokens = self.leases(places)
+        self.do("settle", self.context("a", op, ("*",)), Settle(SETTLE_COMPLETE, ids, tokens, [result] * len(ids)))
+
+    @precondition(has_leases)
     @rule(places=wish.places, failure=wish.failures, op=st.booleans())
     def fail(self, places: list[int], failure: dict[str, object], op: bool) -> None:
         ids, tokens = self.leases(places)
         order = Settle(SETTLE_FAIL, ids, tokens, failures=[make_failure(**failure)] * len(ids))
         self.do("settle", self.context("a", op, ("*",)), order)
 
+    @precondition(has_leases)
+    @rule(
+        verb=st.sampled_from((SETTLE_RELEASE, SETTLE_SNOOZE, SETTLE_CANCEL)),
+        places=wish.places,
+        delay_ms=st.sampled_from((0, 0, 2_000)),
+        pause_key=st.sampled_from(("", "", "k1")),
+    )
+    def give_back(self, verb: int, places: list[int], delay_ms: int, pause_key: str) -> None:
+        ids, tokens = self.leases(places)
+        delay = 0 if verb == SETTLE_CANCEL else delay_ms
+        order = Settle(verb, ids, tokens, delay_ms=delay, pause_key=pause_key if delay else "")
+        self.do("settle", self.context("a", False, ("*",)), order)
+
+    @precondition(has_leases)
     @rule(place=st.integers(0, 40), items=wish.batches)
     def complete_with_followups(self, place: int, items: list[Item]) -> None:
         ids, tokens = self.leases([place])
@@ -105,12 +148,13 @@ class Machine(RuleBasedStateMachine):
         order = Settle(SETTLE_COMPLETE, ids, tokens, followups=[batch])
         self.do("settle", self.context("a", False, ("*",)), order)
 
+    @precondition(has_leases)
     @rule(
         verb=st.sampled_from((SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE)),
         tenant=tenants,
         place=st.integers(0, 40),
         connection=connections,
-        how=st.sampled_from(("no token", "forged", "mixed", "own tenant")),
+        how=st.sampled_from(("no token", "no token", "forged", "mixed", "own tenant")),
     )
     def settle_wrongly(self, verb: int, tenant: str, place: int, connection: int, how: str) -> None:
         """Without a token, with an invented one, with another job's, for another tenant."""
@@ -120,23 +164,25 @@ class Machine(RuleBasedStateMachine):
         if how == "no token":
             tokens = None
         elif how == "forged":
-            tokens = [token[:-1] + bytes([token[-1] ^ 1]) if token else b"x" * 20]
+            tokens = [token[:-1] + bytes([token[-1] ^ 1])]
         elif how == "mixed":
             tokens = self.leases([place + 1])[1]
         self.do("settle", context, Settle(verb, [id], tokens))
 
-    @rule(places=wish.places, lease_ms=st.sampled_from((0, 1_000, 20_000)))
-    def extend(self, places: list[int], lease_ms: int) -> None:
+    @precondition(has_leases)
+    @rule(places=wish.places, lease_ms=st.sampled_from((0, 1_000, 20_000)), kind=st.sampled_from((0, 1, 2, 3, 4)))
+    def extend_or_append(self, places: list[int], lease_ms: int, kind: int) -> None:
         ids, tokens = self.leases(places)
-        self.do("extend", self.context("a", False, ("*",)), Extend(ids, tokens, lease_ms))
-
-    @rule(place=st.integers(0, 40), kind=st.sampled_from((0, 1, 2)), percent=st.sampled_from((-1, 0, 40, 100)))
-    def append(self, place: int, kind: int, percent: int) -> None:
-        [id], [token] = self.leases([place])
-        self.do("append", self.context("a", False, ("*",)), Append(kind, id, token, percent, "text", b"data"))
+        context = self.context("a", False, ("*",))
+        if kind > request.EMIT:
+            self.do("extend", context, Extend(ids, tokens, lease_ms))
+        else:
+            percent = (-1, 0, 40, 100)[places[0] % 4]
+            self.do("append", context, Append(kind, ids[0], tokens[0], percent, "text", b"data"))
 
     # Operators.
 
+    @precondition(has_jobs)
     @rule(
         tenant=tenants,
         action=st.sampled_from(range(9)),
@@ -146,8 +192,11 @@ class Machine(RuleBasedStateMachine):
     )
     def change(self, tenant: str, action: int, places: list[int], op: bool, run_at: int) -> None:
         ids = [self.job_at(place) for place in places]
-        self.do("change", self.context(tenant, op), self.order(action, run_at, ids, None))
+        owner = self.pair.model.world.jobs.get(ids[0])
+        context = self.context(owner.tenant if owner is not None and places[0] % 8 else tenant, op)
+        self.do("change", context, self.order(action, run_at, ids, None))
 
+    @precondition(has_jobs)
     @rule(
         tenant=tenants,
         action=st.sampled_from(range(9)),
@@ -160,63 +209,71 @@ class Machine(RuleBasedStateMachine):
         order.limit = limit
         self.pair.sweep(self.context(tenant), order)
 
-    @rule(tenant=tenants, queue=st.sampled_from(wish.QUEUES), changes=wish.queue_settings)
-    def configure_queue(self, tenant: str, queue: str, changes: dict[str, object]) -> None:
-        self.configure(request.QUEUE, queue, changes, tenant)
+    @rule(
+        tenant=tenants,
+        what=st.one_of(
+            st.tuples(st.just(request.QUEUE), st.sampled_from(wish.QUEUES), wish.queue_settings),
+            st.tuples(st.just(request.KEY), st.sampled_from(wish.PREFIXES), wish.key_settings),
+            st.tuples(st.just(request.TENANT), tenants, wish.tenant_settings),
+        ),
+    )
+    def limit(self, tenant: str, what: tuple[int, str, dict[str, object]]) -> None:
+        subject, name, changes = what
+        owner = name if subject == request.TENANT else tenant
+        self.configure(subject, name, changes, owner)
+        self.limits.append((subject, name, tuple(changes), owner))
 
-    @rule(tenant=tenants, prefix=st.sampled_from(wish.PREFIXES), changes=wish.key_settings)
-    def configure_key(self, tenant: str, prefix: str, changes: dict[str, object]) -> None:
-        self.configure(request.KEY, prefix, changes, tenant)
-
-    @rule(tenant=tenants, changes=wish.tenant_settings)
-    def configure_tenant(self, tenant: str, changes: dict[str, object]) -> None:
-        self.configure(request.TENANT, tenant, changes)
+    @precondition(lambda self: bool(self.limits))
+    @rule(place=st.integers(0, 40))
+    def lift_limit(self, place: int) -> None:
+        subject, name, fields, owner = self.limits.pop(place % len(self.limits))
+        self.configure(subject, name, dict.fromkeys(fields), owner)
 
     # Waits, repeats, time.
 
-    @rule(tenant=tenants, place=st.integers(0, 40), wait_ms=st.sampled_from((500, 60_000)))
-    def watch(self, tenant: str, place: int, wait_ms: int) -> None:
-        answer = self.pair.watch(self.context(tenant), self.job_at(place), wait_ms)
+    @precondition(has_jobs)
+    @rule(tenant=tenants, place=st.integers(0, 40), wait_ms=st.sampled_from((0, 500, 60_000)))
+    def watch_or_withdraw(self, tenant: str, place: int, wait_ms: int) -> None:
+        if not wait_ms and self.tickets:
+            self.pair.withdraw(self.tickets[-1 - place % len(self.tickets)])
+            return
+        id = self.job_at(place)
+        owner = self.pair.model.world.jobs.get(id)
+        answer = self.pair.watch(self.context(owner.tenant if owner is not None else tenant), id, wait_ms)
         if isinstance(answer, int) and answer:
             self.tickets.append(answer)
 
-    @rule(place=st.integers(0, 40))
-    def withdraw(self, place: int) -> None:
-        if self.tickets:
-            self.pair.withdraw(self.tickets[place % len(self.tickets)])
-
+    @precondition(lambda self: bool(self.repeatable))
     @rule(place=st.integers(0, 40), tenant=tenants, foreign=st.booleans())
     def repeat(self, place: int, tenant: str, foreign: bool) -> None:
         """The same operation id once more; from another tenant it is an operation of its own."""
-        if not self.repeatable:
-            return
-        verb, context, order = self.repeatable[place % len(self.repeatable)]
+        verb, context, order = self.repeatable[-1 - place % len(self.repeatable)]
         if foreign:
-            assert context.op is not None
-            op = OpId(context.op.session + "f", context.op.counter)
-            context = Context(tenant, context.tenants, op=op, connection=context.connection)
+            context = Context(tenant, context.tenants, op=context.op, connection=context.connection)
         getattr(self.pair, verb)(context, order)
 
-    @rule(ms=st.sampled_from((1, 499, 1_000, 2_000, 5_000, 31_000, 61_000)))
+    @rule(ms=st.sampled_from((1, 499, 1_000, 1_000, 2_000, 5_000, 31_000, 61_000)))
     def pass_time(self, ms: int) -> None:
         self.pair.advance(ms, ms)
 
-    @rule(clock=st.booleans(), early=st.sampled_from((0, 0, 1)))
-    def pass_time_to_what_is_next(self, clock: bool, early: int) -> None:
-        """To the very millisecond, or to the one before."""
+    @rule(
+        how=st.sampled_from(("wall", "wall", "elapsed", "elapsed", "hour", "day", "clock back", "clock on")),
+        early=st.sampled_from((0, 0, 1)),
+    )
+    def pass_chosen_time(self, how: str, early: int) -> None:
+        """To the very millisecond in which something is due, or to the one before; long times; steps of the clock,
+        which end no lease: one backwards is no step at all."""
         wall, elapsed = next_due(self.pair.model.world)
-        ahead = (elapsed or 0) - self.pair.elapsed if clock else (wall or 0) - self.pair.wall
-        if ahead - early > 0:
-            self.pair.advance(ahead - early, ahead - early)
-
-    @rule(ms=st.sampled_from((3_600_000, 90_000_000)))
-    def pass_long_time(self, ms: int) -> None:
-        self.pair.advance(ms, ms)
-
-    @rule(ms=st.sampled_from((-60_000, 1_500)))
-    def set_the_clock(self, ms: int) -> None:
-        """A step of the wall clock ends no lease; one backwards is no step at all."""
-        self.pair.advance(ms, 0)
+        ahead = {
+            "wall": (wall or 0) - self.pair.wall - early,
+            "elapsed": (elapsed or 0) - self.pair.elapsed - early,
+            "hour": 3_600_000,
+            "day": 90_000_000,
+        }.get(how, 0)
+        if how.startswith("clock"):
+            self.pair.advance(-60_000 if how == "clock back" else 1_500, 0)
+        elif ahead > 0:
+            self.pair.advance(ahead, ahead)
 
     # Making requests.
 
@@ -241,16 +298,15 @@ class Machine(RuleBasedStateMachine):
         return Batch(options[0], [item.payload for item in items], extras, options, atomic)
 
     def leases(self, places: list[int]) -> tuple[list[int], list[bytes]]:
-        """Leases counted back from the newest; every tenth place is one that never was."""
+        """Leases counted back from the newest; now and then one that never was."""
         ids: list[int] = []
         tokens: list[bytes] = []
         for place in places:
             known = self.pair.granted
-            at = place % 10
-            if at == 9 or not known:
-                id, token = 1_000_000 + place, known[-1][1] if known and place % 2 else b"?" * 20
+            if place % 13 == 12:
+                id, token = 1_000_000 + place, known[-1][1] if place % 2 else b"?" * 20
             else:
-                id, token, _ = known[-1 - at % len(known)]
+                id, token, _ = known[-1 - place % 13 % len(known)]
             ids.append(id)
             tokens.append(token)
         return ids, tokens
@@ -258,7 +314,7 @@ class Machine(RuleBasedStateMachine):
     def job_at(self, place: int) -> int:
         """A job counted back from the newest, a removed one now and then, or one that never was."""
         newest = self.pair.model.world.last_id
-        return max(newest - place % 12, 1) if place % 13 else newest + 1_000
+        return newest + 1_000 if place % 13 == 12 else max(newest - place % 13, 1)
 
     def order(self, action: int, run_at: int, ids: list[int] | None, filter: Filter | None) -> Change:
         is_edit = action in (request.UPDATE, request.CLONE, request.REPLAY) and run_at > 0

@@ -115,22 +115,55 @@ items = st.builds(
     st.sampled_from((*QUEUES, "q1")),
     st.lists(features(OPTION_FEATURES), max_size=3).map(tuple),
     st.lists(features(EXTRA_FEATURES), max_size=2).map(tuple),
-    st.sampled_from((b"a", b"b" * 10, b"c" * 30, b"d" * (PAYLOAD_BYTES_MAX + 1), "no bytes")),
+    st.sampled_from((b"a", b"a", b"b" * 10, b"c" * 30, b"c" * 30, b"d" * (PAYLOAD_BYTES_MAX + 1), "no bytes")),
 )
 batches = st.lists(items, min_size=1, max_size=4)
+themes = st.sampled_from(
+    (
+        Item("q1", (), (), b"a"),
+        Item("q2", (), (), b"a"),
+        Item("aged", (("priority", 5),), (), b"a"),
+        Item("q1", (("task", "t2"),), (), b"b" * 10),
+        Item("q1", (), (("group", "g1"),), b"a"),
+        Item("q2", (("waits", (1_000,)),), (("group", "g1"),), b"a"),
+        Item("q2", (("priority", 5),), (("group", "g1"),), b"a"),
+        Item("q1", (("limit_keys", ("k1",)),), (), b"a"),
+        Item("q2", (("limit_keys", ("k1", "m1")),), (), b"a"),
+        Item("q1", (("limit_keys", ("k1",)),), (("group", "g1"),), b"a"),
+        Item("q1", (("timeout_ms", 1_500), ("waits", (0,))), (("group", "g1"),), b"a"),
+        Item("q1", (("timeout_ms", 1_500), ("limit_keys", ("k1",))), (), b"a"),
+        Item("q1", (("waits", (0,)), ("max_attempts", 2)), (), b"a"),
+        Item("q1", (("lifo", True),), (), b"a"),
+        Item("q1", (), (("needs", 0),), b"a"),
+        Item("q2", (("dependency_policy", "all_done"),), (("needs", 0), ("needs", 1)), b"a"),
+        Item("q2", (("keep_completed_ms", 0), ("keep_failed_ms", 0)), (("needs", 0),), b"a"),
+        Item("q1", (("ttl_ms", 1_000),), (), b"a"),
+        Item("q1", (("delay_ms", 1_000),), (("unique_key", "u1"),), b"a"),
+    )
+)
 wishes = st.builds(
     Wish,
     st.sampled_from(
-        (("q1",), ("q2",), ("q1", "q2"), ("q*",), (("q1", 3), ("q2", 1)), ("aged", "q*"), ("*",), ("q2", "q1", "aged"))
+        (
+            ("*",),
+            ("*",),
+            ("q1",),
+            ("q2",),
+            ("q1", "q2"),
+            ("q*",),
+            (("q1", 3), ("q2", 1)),
+            ("aged", "q*"),
+            ("q2", "q1", "aged"),
+        )
     ),
     st.sampled_from((1, 1, 2, 5)),
     st.sampled_from((0, 0, 0, 1_000, 20_000)),
     st.sampled_from(WORKERS),
-    st.sampled_from((None, None, None, ("t1",), ("t1", "t2"))),
+    st.sampled_from((None, None, None, None, ("t1",), ("t1", "t2"))),
     st.sampled_from((1_000, 1_000, 35)),
     st.sampled_from((0, 0, 1_000, 5_000)),
     st.booleans(),
-    st.sampled_from(((), (), ("*",), ("*",), ("a", "b"))),
+    st.sampled_from((("*",), ("*",), ("*",), ("a", "b"), ())),
 )
 places = st.lists(st.integers(0, 40), min_size=1, max_size=3)
 failures = st.sampled_from(
@@ -159,27 +192,44 @@ filters = st.sampled_from(
         {"queue": "q2", "task": "t2"},
     )
 )
-rates = st.sampled_from((None, (1, 1_000, 1), (2, 1_000, 1), (3, 10_000, 3)))  # tokens, period_ms, burst
-queue_settings = st.one_of(
-    st.fixed_dictionaries({"paused": st.booleans()}),
-    st.fixed_dictionaries({"rate": rates}),
-    st.fixed_dictionaries({"concurrency": st.sampled_from((None, 0, 1, 2))}),
-    st.fixed_dictionaries({"enqueue_rate": rates}),
-    st.fixed_dictionaries({"group_concurrency": st.sampled_from((None, 1, 2))}),
-    st.fixed_dictionaries({"jobs_max": st.sampled_from((None, 3))}),
-    st.fixed_dictionaries({"bytes_max": st.sampled_from((None, 40))}),
-    st.fixed_dictionaries({"lease_ms": st.sampled_from((None, 2_000))}),
+queue_settings = st.sampled_from(
+    (
+        {"paused": True},
+        {"rate": (1, 1_000, 1)},
+        {"rate": (2, 1_000, 3)},
+        {"concurrency": 1},
+        {"concurrency": 2},
+        {"concurrency": 0},
+        {"enqueue_rate": (3, 10_000, 3)},
+        {"group_concurrency": 2},
+        {"group_concurrency": 3},
+        {"jobs_max": 3},
+        {"bytes_max": 40},
+        {"lease_ms": 2_000},
+    )
 )
-key_settings = st.one_of(
-    st.fixed_dictionaries({"rate": rates}),
-    st.fixed_dictionaries({"concurrency": st.sampled_from((None, 0, 1, 1, 2))}),
-    st.fixed_dictionaries({"paused_ms": st.sampled_from((0, 1_500))}),
+key_settings = st.sampled_from(
+    (
+        {"rate": (1, 1_000, 1)},
+        {"rate": (2, 3_000, 2)},
+        {"concurrency": 1},
+        {"concurrency": 1},
+        {"concurrency": 2},
+        {"concurrency": 0},
+        {"paused_ms": 1_500},
+        {"concurrency": 1, "rate": (1, 2_000, 2)},
+    )
 )
-tenant_settings = st.one_of(
-    st.fixed_dictionaries({"weight": st.sampled_from((None, 1, 2, 3))}),
-    st.fixed_dictionaries({"running_max": st.sampled_from((None, 1, 2))}),
-    st.fixed_dictionaries({"rate": rates}),
-    st.fixed_dictionaries({"jobs_max": st.sampled_from((None, 5))}),
+tenant_settings = st.sampled_from(
+    (
+        {"weight": 2},
+        {"weight": 3},
+        {"running_max": 1},
+        {"running_max": 2},
+        {"rate": (1, 1_000, 1)},
+        {"jobs_max": 5},
+        {"enqueue_rate": (2, 5_000, 4)},
+    )
 )
 
 

@@ -56,9 +56,10 @@ class Machine:
     def cycle(self, batch: Batch, claim: Claim, context: Context = ME) -> None:
         """Enqueue a batch, claim as many, complete them."""
         engine = self.engine
-        engine.enqueue(context, batch, self.now())
-        found = engine.claim(context, claim, self.now())
-        engine.settle(context, Settle(SETTLE_COMPLETE, found.ids, [found.token] * len(found.ids)), self.now())
+        now = self.now()
+        engine.enqueue(context, batch, now)
+        found = engine.claim(context, claim, now)
+        engine.settle(context, Settle(SETTLE_COMPLETE, found.ids, [found.token] * len(found.ids)), now)
 
 
 def claim_of(n: int) -> Claim:

@@ -120,7 +120,12 @@ def delay_ms(backoff: Backoff, job_id: int, attempt: int) -> int:
         return min(backoff.base_ms, backoff.cap_ms)
     if kind == LINEAR:
         return min(backoff.base_ms * attempt, backoff.cap_ms)
-    full = min(backoff.base_ms * backoff.factor ** min(attempt - 1, EXPONENT_MAX), float(backoff.cap_ms))
+    full = float(backoff.base_ms)
+    cap = float(backoff.cap_ms)
+    for _ in range(min(attempt - 1, EXPONENT_MAX)):
+        # Multiplied step by step: the power functions of different languages round differently.
+        full *= backoff.factor
+    full = min(full, cap)
     if kind == EXPONENTIAL:
         return int(full)
     if kind == EQUAL_JITTER:

@@ -9,6 +9,8 @@ the epoch are given, so history replayed gives the same tokens.
 from hashlib import blake2b
 from typing import Final
 
+from librt.strings import BytesWriter, read_i64_be, write_i64_be
+
 TOKEN_BYTES: Final = 20
 SECRET_BYTES: Final = 32
 
@@ -28,8 +30,11 @@ class Mint:
         if block != self._block:
             self._hashes = _hashes(self.secret, self._head, block)
             self._block = block
-        at = (claim & 7) * 8
-        return self._head + claim.to_bytes(8, "big") + self._hashes[at : at + 8]
+        out = BytesWriter()
+        out.write(self._head)
+        write_i64_be(out, claim)
+        write_i64_be(out, read_i64_be(self._hashes, (claim & 7) * 8))
+        return out.getvalue()
 
     def is_genuine(self, token: bytes) -> bool:
         if len(token) != TOKEN_BYTES:

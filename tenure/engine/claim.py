@@ -473,8 +473,10 @@ def forget_waiter(w: World, waiter: Waiter) -> None:
 
 def serve(w: World) -> None:
     """Queues became claimable: answer those who wait for them, first come first served, as long as there are jobs."""
-    while w.dirty:
-        q = w.queues[w.dirty.popleft()]
+    at = 0
+    while at < len(w.dirty):
+        q = w.queues[w.dirty[at]]
+        at += 1
         useless: list[int] = []
         while q.order.size > 0 or q.asides is not None:
             if not q.lane.waiting:
@@ -488,6 +490,7 @@ def serve(w: World) -> None:
                 w.outbox.append((int(waiter.id), answer))
             else:
                 useless.append(int(waiter.id))
+    w.dirty.clear()
 
 
 def _first_waiter(w: World, q: Queue, useless: list[int]) -> Waiter | None:

@@ -76,6 +76,8 @@ class EventLog:
         self._reason: str = ""
         self._failed: Failed = NO_FAILURE
         self._last_id: i64 = 0
+        self._encoded_worker: str = ""  # the last one written, and its bytes: most runs are of the same worker
+        self._worker_bytes: bytes = _text("")
 
     def begin(self, at: i64) -> None:
         """A new step: its events have this time."""
@@ -223,7 +225,10 @@ class EventLog:
         write_i64_le(out, self._at)
         write_i64_le(out, self.seq)
         out.write(spec_head(spec))
-        _put_text(out, worker)
+        if worker is not self._encoded_worker:
+            self._encoded_worker = worker
+            self._worker_bytes = _text(worker)
+        out.write(self._worker_bytes)
         if layout == L_ENQUEUED:
             options = spec.options
             _put_signed(out, options.priority)
@@ -520,7 +525,14 @@ def _put_text(out: BytesWriter, text: str) -> None:
     out.write(raw)
 
 
+def _text(text: str) -> bytes:
+    out = BytesWriter()
+    _put_text(out, text)
+    return out.getvalue()
+
+
 def _patch_u32(out: BytesWriter, at: i64, number: i64) -> None:
-    for shift in range(4):
-        out[at + shift] = u8(number % 256)
-        number = number // 256
+    out[at] = u8(number & 255)
+    out[at + 1] = u8((number >> 8) & 255)
+    out[at + 2] = u8((number >> 16) & 255)
+    out[at + 3] = u8((number >> 24) & 255)

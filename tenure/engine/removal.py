@@ -63,8 +63,11 @@ def keep(w: World, q: Queue, job: Job) -> None:
     if kept.alarm is None:
         _set_alarm(w, kept)
     if kept.count_max != UNLIMITED and line.size > kept.count_max and not kept.over:
-        kept.over = True
-        w.over.append(int(kept.number))
+        if w.wall_ms >= line.first().ended_at + KEEP_MIN_MS:
+            kept.over = True
+            w.over.append(int(kept.number))
+        elif line.size == kept.count_max + 1:
+            _set_alarm(w, kept)
 
 
 def clear_out(w: World) -> None:

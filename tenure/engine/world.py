@@ -475,7 +475,7 @@ class World:
         self.ended: i64 = 0  # jobs that ended in this step
         self.leaving: list[int] = []  # of those, the ones that are not kept at all
         self.over: list[int] = []  # lines of ended jobs that are longer than their policy
-        self.dirty: deque[int] = deque()  # queues that became claimable while somebody waits
+        self.dirty: list[int] = []  # queues that became claimable while somebody waits
         self.outbox: list[tuple[int, object]] = []
         # The last options seen, so that the jobs of a batch find their spec by identity.
         self.seen_options: Options | None = None

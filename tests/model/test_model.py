@@ -29,11 +29,17 @@ from tests.model.timer import next_due
 from tests.model.wish import TENANTS, Item, Wish
 
 tenants = st.sampled_from(TENANTS)
+JOBS_MAX = 30
 connections = st.sampled_from((0, 1, 2))
 
 
 def has_leases(machine: Any) -> bool:
     return bool(machine.pair.granted)
+
+
+def has_room(machine: Any) -> bool:
+    """Many jobs make steps slow and find nothing that few do not."""
+    return len(machine.pair.model.world.jobs) < JOBS_MAX
 
 
 def has_jobs(machine: Any) -> bool:
@@ -73,14 +79,17 @@ class Machine(RuleBasedStateMachine):
 
     # Producers.
 
+    @precondition(has_room)
     @rule(tenant=tenants, items=wish.batches, atomic=st.sampled_from((False, False, True)), op=st.booleans())
     def enqueue(self, tenant: str, items: list[Item], atomic: bool, op: bool) -> None:
         self.do("enqueue", self.context(tenant, op), self.batch(tenant, items, atomic))
 
+    @precondition(has_room)
     @rule(tenant=tenants, theme=wish.themes, count=st.integers(1, 4))
     def enqueue_alike(self, tenant: str, theme: Item, count: int) -> None:
         self.do("enqueue", self.context(tenant), self.batch(tenant, [theme] * count, False))
 
+    @precondition(has_room)
     @rule(theme=wish.themes)
     def enqueue_everywhere(self, theme: Item) -> None:
         for tenant in TENANTS:

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tenure.core.bound import QUEUE_RULES, check_fields
+from tenure.core.error import InvalidRequest
 from tenure.core.limit import Bucket, Rate
 
 YEAR_MS = 366 * 86_400_000
@@ -125,6 +127,15 @@ def test_years_do_not_overflow(years: int, tokens: int, period_ms: int) -> None:
     for year in range(1, 4):
         bucket.take(tokens)
         assert bucket.available(year * years * YEAR_MS) == tokens
+
+
+def test_largest_rate_over_the_longest_period_is_refused_or_works() -> None:
+    try:
+        checked = check_fields(QUEUE_RULES, {"rate": Rate(10**9, YEAR_MS)})["rate"]
+    except InvalidRequest:
+        return
+    assert isinstance(checked, Rate)
+    assert Bucket(checked, 0).available(YEAR_MS) == 10**9
 
 
 def test_slowest_rate_is_exact_over_years() -> None:

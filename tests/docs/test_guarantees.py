@@ -15,7 +15,7 @@ from tests.model.invariants import INVARIANTS
 
 PAGE: Final = ROOT / "docs" / "guarantees.md"
 
-BEHAVIOUR: Final = re.compile(r"[a-z_]+\.[a-z0-9_*]+")
+BEHAVIOUR: Final = re.compile(r"[a-z_*]+\.[a-z0-9_*]+")
 TEST: Final = re.compile(r"(tests/[\w./]+\.py)::(\w+)")
 
 NAMES: Final = [name_of(behaviour) for behaviour in BEHAVIOURS]

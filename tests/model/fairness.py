@@ -50,6 +50,13 @@ class Fairness:
         if not wish.strict:
             self.watch_queues(wish, chosen, queues)
 
+    def restart(self, world: World) -> None:
+        """A weight changes: turns that have begun go on under the old one, so each tenant is owed the smaller of both."""
+        for tenant in world.turns:
+            wait = self.wait_of(tenant, world.stays.get(tenant, 0), weight_of(world, tenant))
+            self.waits[tenant] = Wait(wait.stay, weight=wait.weight, weights=wait.weights)
+            self.waits[tenant].weights[tenant] = max(wait.weights.get(tenant, 0), weight_of(world, tenant))
+
     def watch_tenants(self, world: World, able: set[str], served: str) -> None:
         claimable = set(world.turns)
         weights = {tenant: weight_of(world, tenant) for tenant in claimable | able}

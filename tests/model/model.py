@@ -76,6 +76,14 @@ class Model:
         self.time_out(observed)
         refresh_turns(self.world)
 
+    def again(self, observed: Observed) -> None:
+        """One more step at the same time, which asks for nothing."""
+        self.world.answers = []
+        self.expected = Expected()
+        self.late_watches = []
+        apply_timers(self.world)
+        self.end(observed)
+
     def abandon(self, observed: Observed) -> None:
         if observed.abandoned is None:
             abandon_due(self.world)
@@ -184,6 +192,7 @@ class Model:
         elif order.subject == request.TENANT:
             if "weight" in order.changes:
                 self.world.unsure.update(self.world.turns)
+                self.fairness.restart(self.world)
             put(self.world.tenants.setdefault(order.name, {}), order.changes)
         elif order.subject == request.STORE:
             put(self.world.store, order.changes)

@@ -2,7 +2,7 @@
 
 A step goes: the engine answers, its outbox and its events are read; the model does the same, shown what the engine did
 where it has a choice; then answers, events, records and counts are compared, the engine verifies itself, and the
-invariants are checked over the history.
+invariants are checked over the history. Reading is a step too: what a request left for the next step is done then.
 """
 
 from collections.abc import Callable
@@ -74,7 +74,8 @@ class Pair:
         answer = caught(ask)
         outbox = self.drain()
         events = self.read_events(number)
-        observed = self.observe(answer, outbox, events)
+        later = self.drain()
+        observed = self.observe(answer, outbox | later, events)
         self.model.begin(self.now, observed)
         kind, remembered = self.recall(context)
         if kind == session.OLD:
@@ -86,6 +87,8 @@ class Pair:
             self.sessions.remember(context, plain(answer, verb), self.elapsed)
         self.model.end(observed)
         self.check_outbox(outbox)
+        self.model.again(observed)
+        self.check_outbox(later)
         check_events(events, self.model.seen)
         if kind == session.NEW:
             self.note(answer, note)

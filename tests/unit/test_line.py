@@ -3,7 +3,7 @@
 from bisect import insort
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tenure.core.job import Options
@@ -94,8 +94,10 @@ blocks = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(blocks)
+@example([("back", 2_058, 0), ("middle", 2_000, 500), ("front", 1_500, 0), ("pop", 700, 0), ("front", 900, 0)])
+@example([("back", 2_058, 0), ("back", 2_058, 0), ("pop", 500, 0), ("shuffle", 2_058, 1), ("remove", 2_058, 333)])
 def test_line_of_many_chunks_is_a_sorted_list(blocks: list[tuple[str, int, int]]) -> None:
     line = Line()
     expected: list[Job] = []
@@ -281,8 +283,9 @@ def test_priority_used_once_leaves_no_line_behind(take: str, step: int) -> None:
     for number in range(1, 2_001):
         job = make_job(number, step * number, number)
         order.push(job)
+        assert order.first() is job
         if take == "pop":
-            assert order.pop() is job
+            order.pop()
         else:
             order.remove(job)
     assert order.size == 0

@@ -21,7 +21,7 @@ from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec
 from tenure.engine.parking import hindrance, hold_back, take
 from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
 from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
-from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rotation, Waiter, World, join_lane
+from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rotation, Tenant, Waiter, World, join_lane
 
 PASSED_MAX: Final = 1_000  # jobs a step may put elsewhere without leasing them
 
@@ -93,9 +93,10 @@ class Taking:
         return self.left <= 0 or self.bytes_left <= 0 or self.passed >= PASSED_MAX
 
 
-def claim_now(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64) -> Claimed:
-    """Lease what is there, up to the claim's number; an empty answer when there is nothing."""
+def claim_now(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64, most: i64) -> Claimed:
+    """Lease what is there, up to the claim's number and `most`; an empty answer when there is nothing."""
     taking = Taking(claim, connection)
+    taking.left = min(taking.left, most)
     if not tenants:
         _take_from_tenant(w, taking, tenant)
     elif ANY_TENANT in tenants:
@@ -114,25 +115,34 @@ def _take_from_tenant(w: World, taking: Taking, tenant: str) -> None:
     if len(claim.queues) == 1 and not claim.queues[0].name.endswith("*"):
         q = w.find_queue(tenant, claim.queues[0].name)
         if q is not None:
-            _take_turn(w, taking, q, taking.left)
+            _take_from_queue(w, taking, q, taking.left)
         return
     number = w.tenant_numbers.get(tenant)
     if number is not None:
-        while not taking.is_done():
-            if _take_by_weight(w, taking, number, taking.left) == 0:
-                return
+        queues = _queues_of(w, claim, w.tenants[number])
+        while not taking.is_done() and _take_by_weight(w, taking, number, queues, taking.left) > 0:
+            pass
 
 
 def _take_from_some(w: World, taking: Taking, tenants: tuple[str, ...]) -> None:
     """Named tenants: the first in turn among those that have something."""
-    numbers = [w.tenant_numbers[name] for name in tenants if name in w.tenant_numbers]
-    while numbers and not taking.is_done():
-        numbers.sort(key=lambda number: w.tenants[number].turn)
-        for number in numbers:
-            if _take_by_weight(w, taking, number, w.tenants[number].credit):
-                break
-            numbers.remove(number)
-            break
+    shares: dict[int, Shares] = {}
+    for name in tenants:
+        number = w.tenant_numbers.get(name)
+        if number is not None:
+            shares[number] = _queues_of(w, taking.claim, w.tenants[number])
+    while shares and not taking.is_done():
+        best = -1
+        first_turn: i64 = 0
+        for number, found in shares.items():
+            for q in found.queues:
+                if q.rings > 0 and (best < 0 or q.turn < first_turn):
+                    best = number
+                    first_turn = q.turn
+        if best < 0:
+            return
+        if _take_turn(w, taking, best, shares[best]) == 0:
+            del shares[best]
 
 
 def _take_from_all(w: World, taking: Taking) -> None:
@@ -147,19 +157,13 @@ def _take_from_all(w: World, taking: Taking) -> None:
         for pick in claim.queues:
             for lane in w.lanes_of(pick.name):
                 q = _first_in_lane(w, lane, claim)
-                if q is not None and (best is None or _turn(w, q) < _turn(w, best)):
+                if q is not None and (best is None or q.turn < best.turn):
                     best = q
         if best is None:
             return
-        if _take_by_weight(w, taking, int(best.tenant), w.tenants[best.tenant].credit) == 0:
-            deactivate_all(w, best)
-            activate(w, best)
-            if best.in_ring:
-                return
-
-
-def _turn(w: World, q: Queue) -> i64:
-    return w.tenants[q.tenant].turn
+        tenant = int(best.tenant)
+        if _take_turn(w, taking, tenant, _queues_of(w, claim, w.tenants[tenant])) == 0:
+            return
 
 
 def _take_from_lane(w: World, taking: Taking, lane: Lane) -> None:
@@ -170,7 +174,10 @@ def _take_from_lane(w: World, taking: Taking, lane: Lane) -> None:
         if q is None:
             return
         alone = ring.valid == 1 and lane.aside_rings is None
-        if _take_turn(w, taking, q, taking.left if alone else w.tenants[q.tenant].credit) == 0 and q.in_ring:
+        got = _take_from_queue(w, taking, q, taking.left if alone else q.credit)
+        if not alone:
+            spend(w, q, got)
+        if got == 0 and q.in_ring:
             return
 
 
@@ -185,49 +192,68 @@ def _first_in_lane(w: World, lane: Lane, claim: Claim) -> Queue | None:
                 found.append(ring)
         for ring in found:
             q = first(w, ring)
-            if q is not None and (best is None or _turn(w, q) < _turn(w, best)):
+            if q is not None and (best is None or q.turn < best.turn):
                 best = q
     return best
 
 
-def _take_turn(w: World, taking: Taking, q: Queue, most: i64) -> i64:
-    """Take from one queue on its tenant's account."""
-    got = _take_from_queue(w, taking, q, most)
-    if got:
-        spend(w, w.tenants[q.tenant], got)
+def _take_turn(w: World, taking: Taking, tenant: int, shares: "Shares") -> i64:
+    """Give the tenant its turn over the queues that the claim names; it counts in the lane of each."""
+    most: i64 = 0
+    for q in shares.queues:
+        if q.rings > 0 and (most == 0 or q.credit < most):
+            most = q.credit
+    got = _take_by_weight(w, taking, tenant, shares, max(most, 1))
+    for q in shares.queues:
+        if q.rings > 0:
+            spend(w, q, got)
     return got
 
 
 # Then queue.
 
 
-def _take_by_weight(w: World, taking: Taking, tenant: int, most: i64) -> i64:
-    """Take at most `most` from the tenant's queues that the claim names; by weight, or in the order listed."""
-    t = w.tenants[tenant]
-    claim = taking.claim
-    names: list[str] = []
-    weights: list[int] = []
+class Shares:
+    """A tenant's queues that a claim names, with their weights."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.weights: list[int] = []
+        self.queues: list[Queue] = []
+
+
+def _queues_of(w: World, claim: Claim, t: Tenant) -> Shares:
+    shares = Shares()
+    names = shares.names
     for pick in claim.queues:
         if pick.name.endswith("*"):
             prefix = pick.name[:-1]
             found = sorted(name for name in t.queues if name.startswith(prefix) and name not in names)
             names.extend(found)
-            weights.extend([pick.weight] * len(found))
+            shares.weights.extend([pick.weight] * len(found))
         elif pick.name in t.queues and pick.name not in names:
             names.append(pick.name)
-            weights.append(pick.weight)
-    if not names:
-        return 0
-    queues = [w.queues[t.queues[name]] for name in names]
+            shares.weights.append(pick.weight)
+    shares.queues = [w.queues[t.queues[name]] for name in names]
+    return shares
+
+
+def _take_by_weight(w: World, taking: Taking, tenant: int, shares: Shares, most: i64) -> i64:
+    """Take at most `most` from the tenant's queues that the claim names; by weight, or in the order listed."""
+    t = w.tenants[tenant]
+    queues = shares.queues
+    weights = shares.weights
     total: i64 = 0
-    if claim.strict or len(queues) == 1:
+    if not queues:
+        return 0
+    if taking.claim.strict or len(queues) == 1:
         for q in queues:
             if total < most and not taking.is_done():
-                total += _take_turn(w, taking, q, most - total)
+                total += _take_from_queue(w, taking, q, most - total)
         return total
     if t.rotations is None:
         t.rotations = {}
-    key: tuple[object, ...] = tuple(names)
+    key: tuple[object, ...] = tuple(shares.names)
     rotation = t.rotations.get(key)
     if rotation is None:
         if len(t.rotations) >= 64:
@@ -239,7 +265,7 @@ def _take_by_weight(w: World, taking: Taking, tenant: int, most: i64) -> i64:
         at = rotation.at % len(queues)
         if rotation.credit <= 0:
             rotation.credit = weights[at]
-        got = _take_turn(w, taking, queues[at], min(most - total, rotation.credit))
+        got = _take_from_queue(w, taking, queues[at], min(most - total, rotation.credit))
         total += got
         rotation.credit -= got
         if got == 0:
@@ -471,26 +497,34 @@ def forget_waiter(w: World, waiter: Waiter) -> None:
                     lanes.remove(lane)
 
 
-def serve(w: World) -> None:
-    """Queues became claimable: answer those who wait for them, first come first served, as long as there are jobs."""
+def serve(w: World, budget: i64) -> i64:
+    """Queues became claimable: answer those who wait for them, first come first served, as long as there are jobs.
+
+    Within the budget: what is left over waits for the next step. Answers the budget left.
+    """
     at = 0
-    while at < len(w.dirty):
+    while at < len(w.dirty) and budget > 0:
         q = w.queues[w.dirty[at]]
         at += 1
         useless: list[int] = []
         while q.order.size > 0 or q.asides is not None:
+            if budget <= 0:
+                at -= 1
+                break
             if not q.lane.waiting:
                 break
             waiter = _first_waiter(w, q, useless)
             if waiter is None:
                 break
-            answer = claim_now(w, waiter.claim, waiter.tenant, waiter.tenants, waiter.connection)
+            answer = claim_now(w, waiter.claim, waiter.tenant, waiter.tenants, waiter.connection, budget)
+            budget -= len(answer.ids)
             if answer.ids:
                 forget_waiter(w, waiter)
                 w.outbox.append((int(waiter.id), answer))
             else:
                 useless.append(int(waiter.id))
-    w.dirty.clear()
+    del w.dirty[:at]
+    return budget
 
 
 def _first_waiter(w: World, q: Queue, useless: list[int]) -> Waiter | None:

@@ -256,7 +256,6 @@ def _configure_tenant(w: World, name: str, changes: dict[str, object]) -> dict[s
     for field, value in checked.items():
         if field == "weight":
             t.weight = _number(value, 1)
-            t.credit = min(t.credit, t.weight)
         elif field == "running_max":
             t.running_max = _number(value, UNLIMITED)
         elif field == "rate":
@@ -271,6 +270,7 @@ def _configure_tenant(w: World, name: str, changes: dict[str, object]) -> dict[s
         q = w.queues[number]
         if any(field.startswith("keep_") for field in checked):
             reconsider(w, q)
+        q.credit = min(q.credit, t.weight)
         deactivate_all(w, q)
         activate(w, q)
     reactivate_tenant(w, t)

@@ -490,15 +490,14 @@ def _publish(w: World, owed: Owed, budget: i64) -> i64:
     return budget
 
 
-def finish_step(w: World, budget: i64) -> None:
-    """The end of every step: owed work within the budget, those who wait, and retention."""
+def finish_step(w: World, budget: i64) -> i64:
+    """The end of every step: owed work, those who wait, and retention; answers the budget left."""
     if w.owed or w.changed_limits:
         budget = work_off(w, budget)
-    while w.dirty:
-        serve(w)
-        if w.changed_limits:
-            settle_limits(w, BUDGET)
-        if w.owed and budget > 0:
+    while w.dirty and budget > 0:
+        budget = serve(w, budget)
+        if w.owed or w.changed_limits:
             budget = work_off(w, budget)
     if w.ended:
         clear_out(w)
+    return budget

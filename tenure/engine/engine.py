@@ -54,14 +54,14 @@ class Engine:
         w.log.begin(w.wall_ms)
         if w.wall.next_ms > w.wall_ms and w.elapsed.next_ms > w.elapsed_ms:
             return BUDGET
-        budget = ring_alarms(w, BUDGET)
-        self._end(budget)
-        return budget
+        return self._end(ring_alarms(w, BUDGET))
 
-    def _end(self, budget: i64) -> None:
+    def _end(self, budget: i64) -> i64:
+        """What the step leaves behind; answers the budget left."""
         w = self._w
         if w.ended or w.owed or w.dirty or w.changed_limits:
-            finish_step(w, budget)
+            return finish_step(w, budget)
+        return budget
 
     def tick(self, now: Now) -> Now | None:
         """Do what is due and owed; answers when to come again: `now` itself when there is more to do at once."""
@@ -121,7 +121,7 @@ class Engine:
                 assert isinstance(seen, Answers)
                 return seen
         answers = enqueue(self._w, context.tenant, batch, False)
-        self._end(budget)
+        self._end(budget + len(batch.payloads))
         if op is not None:
             note(self._w, context.tenant, op, answers)
         return answers
@@ -139,7 +139,7 @@ class Engine:
                     return again
         if claim.worker:
             see_worker(w, claim.worker)
-        answer = claim_now(w, claim, context.tenant, context.tenants, context.connection)
+        answer = claim_now(w, claim, context.tenant, context.tenants, context.connection, claim.n)
         if not answer.ids and claim.wait_ms > 0:
             answer.ticket = int(wait(w, claim, context.tenant, context.tenants, context.connection))
         elif op is not None:

@@ -1,9 +1,9 @@
 """Whose turn it is: queues join their lane's ring when they have something to claim and leave when they have not.
 
-Tenants stand in one order, by the number of their turn. A tenant that comes to have something to claim joins at the
-end; one that has been given as many jobs as its weight goes to the end. Each ring holds, of that one order, the tenants
-with something in its queue. A claim serves the first it may serve: so between two turns of a tenant every other one has
-had at most one turn, whatever mix of claims there is.
+A lane is all queues of one name. Its tenants stand in the order of their turns: one that comes to have something to
+claim joins at the end; one that has been given as many jobs as its weight goes to the end. A claim serves the first it
+may serve. A claim over several queues takes the first over all their lanes, and what it gives a tenant counts in each
+of them; a claim for one tenant alone counts in none, because it takes nothing from the others.
 """
 
 from heapq import heapify, heappop, heappush
@@ -67,7 +67,8 @@ def activate(w: World, q: Queue) -> None:
     """The queue may have become claimable: let it join its rings, and tell those who wait."""
     if q.order.size > 0 and not q.in_ring and may_start(w, q):
         q.in_ring = True
-        q.ring_turn = _join(w, q, q.lane.ring)
+        _join(w, q, q.lane.ring)
+        q.ring_turn = q.turn
         if q.lane.waiting:
             w.dirty.append(q.number)
     if q.asides is not None:
@@ -86,7 +87,8 @@ def activate_aside(w: World, q: Queue, aside: Aside) -> None:
             ring = Ring(aside.task)
             rings[aside.task] = ring
         aside.in_ring = True
-        aside.ring_turn = _join(w, q, ring)
+        _join(w, q, ring)
+        aside.ring_turn = q.turn
         if q.lane.waiting:
             w.dirty.append(q.number)
 
@@ -128,13 +130,17 @@ def reactivate_tenant(w: World, t: Tenant) -> None:
                 activate(w, q)
 
 
-def spend(w: World, t: Tenant, leased: i64) -> None:
-    """The tenant was given jobs: past its weight its turn is over."""
-    t.credit -= leased
-    if t.credit <= 0:
-        w.last_turn += 1
-        t.turn = w.last_turn
-        t.credit = t.weight - (-t.credit) % t.weight
+def spend(w: World, q: Queue, leased: i64) -> None:
+    """The queue's tenant was given jobs by a claim that others compete for: past its weight its turn is over."""
+    q.credit -= leased
+    if q.credit <= 0:
+        _new_turn(w, q)
+
+
+def _new_turn(w: World, q: Queue) -> None:
+    w.last_turn += 1
+    q.turn = w.last_turn
+    q.credit = w.tenants[q.tenant].weight
 
 
 def first(w: World, ring: Ring) -> Queue | None:
@@ -148,12 +154,11 @@ def first(w: World, ring: Ring) -> Queue | None:
         if joined != turn:
             _drop(ring, is_late)
             continue
-        current = w.tenants[q.tenant].turn
-        if current == turn:
+        if q.turn == turn:
             return q
         _drop(ring, is_late)
-        _set_turn(q, ring, current)
-        _insert(ring, current, number)
+        _set_turn(q, ring, q.turn)
+        _insert(ring, q.turn, number)
 
 
 def _peek(ring: Ring) -> tuple[i64, i64, bool]:
@@ -201,20 +206,16 @@ def _set_turn(q: Queue, ring: Ring, turn: i64) -> None:
         q.asides[ring.task].ring_turn = turn
 
 
-def _join(w: World, q: Queue, ring: Ring) -> i64:
-    t = w.tenants[q.tenant]
-    if t.claimable == 0:
-        w.last_turn += 1
-        t.turn = w.last_turn
-        t.credit = t.weight
-    t.claimable += 1
+def _join(w: World, q: Queue, ring: Ring) -> None:
+    if q.rings == 0:
+        _new_turn(w, q)
+    q.rings += 1
     ring.valid += 1
-    _insert(ring, t.turn, q.number)
-    return t.turn
+    _insert(ring, q.turn, q.number)
 
 
 def _leave(w: World, q: Queue, ring: Ring) -> None:
-    w.tenants[q.tenant].claimable -= 1
+    q.rings -= 1
     ring.valid -= 1
     if ring.valid == 0:
         ring.queues.clear()

@@ -217,6 +217,10 @@ class Queue:
         self.tenant_name = tenant_name
         self.lane = lane
         self.order = Order()
+        # Its tenant's turn among the queues of this name, jobs left in it, and how many rings it stands in.
+        self.turn: i64 = 0
+        self.credit: i64 = 0
+        self.rings: i64 = 0
         self.in_ring: bool = False
         self.ring_turn: i64 = 0
         self.held: bool = False  # among its tenant's held_queues
@@ -321,9 +325,6 @@ class Tenant:
         self.rotations: dict[tuple[object, ...], Rotation] | None = None
         # Fairness.
         self.weight: i64 = 1
-        self.turn: i64 = 0
-        self.credit: i64 = 0
-        self.claimable: i64 = 0  # entries of its queues in rings
         # Settings.
         self.settings: Settings | None = None
         self.queues_max: i64 = bound.QUEUES_PER_TENANT_MAX

@@ -51,7 +51,7 @@ class Fairness:
             self.watch_queues(wish, chosen, queues)
 
     def restart(self, world: World) -> None:
-        """A weight changes: turns that have begun go on under the old one, so each tenant is owed the smaller of both."""
+        """A weight changes: turns that have begun go on under the old one, so the smaller of both is owed."""
         for tenant in world.turns:
             wait = self.wait_of(tenant, world.stays.get(tenant, 0), weight_of(world, tenant))
             self.waits[tenant] = Wait(wait.stay, weight=wait.weight, weights=wait.weights)

@@ -329,8 +329,8 @@ def test_queue_named_twice_is_claimed_once() -> None:
 
 
 def test_claim_knows_its_tasks_or_all() -> None:
-    assert bound.make_claim(tasks=["a", "b", "a"]).tasks == {"a", "b"}
-    assert bound.make_claim(tasks=frozenset({"a"})).tasks == {"a"}
+    assert bound.make_claim(tasks=["a", "b", "a"]).tasks == frozenset({"a", "b"})
+    assert bound.make_claim(tasks=frozenset({"a"})).tasks == frozenset({"a"})
     assert bound.make_claim().tasks is None
 
 

@@ -115,6 +115,7 @@ def test_seconds_are_rounded_to_the_nearest_millisecond(seconds: float) -> None:
 @given(st.text(max_size=20))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        assert milliseconds("delay", text) >= 0
-    except InvalidRequest as refused:
-        assert refused.value == text
+        found = milliseconds("delay", text)
+    except InvalidRequest:
+        return
+    assert found >= 0

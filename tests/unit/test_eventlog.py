@@ -1,6 +1,7 @@
 """The event log: what is written is read, from any place, as long as it is kept."""
 
 from hashlib import sha256
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -471,6 +472,21 @@ def test_cursor_that_was_good_is_told_when_its_events_are_gone() -> None:
         log.read(cursor, 5, "", RUNS)
 
 
+def test_reader_at_the_oldest_event_misses_none_without_being_told() -> None:
+    """Whatever is still open when it reads: it gets the next event, or hears that it is lost."""
+    log = make_log(64)
+    for id in range(1, 400):
+        job = make_job(id)
+        log.enqueued(job, event.ENQUEUED, state.ENQUEUE)
+        log.plain(job, event.CANCELLED, state.CANCEL, state.CANCELLED, "", NO_FAILURE)
+        cursor = int(log.oldest()) - 1
+        try:
+            found, _ = log.read(cursor, 10, "", RUNS)
+        except EventsLost:
+            continue
+        assert found[0].seq == cursor + 1
+
+
 def test_chunks_follow_each_other_without_a_hole() -> None:
     log = make_log()
     fill(log, 40, 1_000)
@@ -478,7 +494,7 @@ def test_chunks_follow_each_other_without_a_hole() -> None:
     chunks = log._chunks
     assert len(chunks) > 1
     assert chunks[0].first == 1
-    for one, next_one in zip(chunks, chunks[1:], strict=False):
+    for one, next_one in pairwise(chunks):
         assert next_one.first == one.last + 1
         assert len(one.data) >= CHUNK_BYTES
     assert log._out_first == chunks[-1].last + 1

@@ -157,7 +157,9 @@ def test_outcome_is_known_to_its_tenant_and_no_other(endings: list[tuple[int, in
             state if tenant == owner else -1 for tenant in range(4)
         ]
     known = {id for id, _, _ in endings}
-    assert all(outcomes.get(id, tenant) == -1 for id in range(1, 3 * PAGE, 61) if id not in known for tenant in range(4))
+    assert all(
+        outcomes.get(id, tenant) == -1 for id in range(1, 3 * PAGE, 61) if id not in known for tenant in range(4)
+    )
 
 
 def test_outcomes_are_kept_for_their_time_and_then_trimmed() -> None:

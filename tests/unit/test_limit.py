@@ -1,7 +1,7 @@
 """Token buckets against a naive model in fractions."""
 
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import example, given
@@ -64,11 +64,7 @@ def test_no_window_has_more_than_burst_and_rate(rate: tuple[int, int, int], step
         bucket.take(count)
         taken.append((now, taken[-1][1] + count))
     for (begin, _), (end, _) in combinations(taken, 2):
-        within = sum(
-            now_sum - last_sum
-            for (_, last_sum), (at, now_sum) in zip(taken, taken[1:], strict=False)
-            if begin <= at <= end
-        )
+        within = sum(now_sum - last_sum for (_, last_sum), (at, now_sum) in pairwise(taken) if begin <= at <= end)
         assert within <= burst + Fraction(tokens * (end - begin), period_ms)
 
 

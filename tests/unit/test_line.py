@@ -112,7 +112,7 @@ def test_line_of_many_chunks_is_a_sorted_list(blocks: list[tuple[str, int, int]]
             added = [make_job(1, 0, low - 2_000 * one) for one in range(1, count + 1)]
             low -= 2_000 * count
             expected[:0] = reversed(added)
-        elif step == "middle" and 0 < at:
+        elif step == "middle" and at > 0:
             before = int(expected[at - 1].number)
             after = int(expected[at].number)
             added = [make_job(1, 0, number) for number in range(before + 1, min(after, before + count))]

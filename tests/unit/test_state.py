@@ -21,7 +21,7 @@ STATES = (
     "gone",
 )
 
-# Per cause: from which state to which. A lease or timeout that ends with a delay of 0 is ready at once, as a failure is.
+# Per cause: from which state to which. Where the delay is 0, the end of a lease leads to ready, as a failure does.
 PATHS: dict[str, set[tuple[str, str]]] = {
     "enqueue": {("new", "blocked"), ("new", "scheduled"), ("new", "ready")},
     "satisfy": {("blocked", "scheduled"), ("blocked", "ready")},

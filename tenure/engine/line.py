@@ -17,6 +17,7 @@ from tenure.engine.job import NO_JOB, Job
 
 CHUNK: Final = 1024
 CHUNK_MAX: Final = 2048
+NO_RANKS: Final[list[int]] = []  # of orders that have no table of lines; never pushed to
 
 
 class Line:
@@ -163,17 +164,18 @@ class Order:
     """Ready jobs in the order of (rank, number). Ranks are -priority; a queue with ageing gives each job its own.
 
     Jobs with a rank of their own stand in one line (`aged`); those whose rank is a priority, in one line per rank. The
-    two only meet while a queue's ageing is being switched; then those without ageing go first.
+    two only meet while a queue's ageing is being switched; then those without ageing go first. Most queues only ever
+    see one rank: they have one line and no table of lines.
     """
 
     def __init__(self) -> None:
         self.size: i64 = 0
-        self._lines: dict[int, Line] = {}
-        self._ranks: list[int] = []  # heap of the ranks that have a line, and of some that no longer do
-        self._aged: Line | None = None
         # The line with the smallest rank, when known; None: look it up.
         self._top: Line | None = None
         self._top_rank: i64 = 0
+        self._lines: dict[int, Line] | None = None
+        self._ranks: list[int] = NO_RANKS  # heap of the ranks that have a line, and of some that no longer do
+        self._aged: Line | None = None
 
     def push(self, job: Job) -> None:
         self.size += 1
@@ -182,21 +184,33 @@ class Order:
                 self._aged = Line()
             self._aged.push(job)
             return
-        rank: i64 = job.rank
         top = self._top
-        if top is not None and rank == self._top_rank:
+        if top is not None and job.rank == self._top_rank:
             top.push(job)
             return
-        self.line(rank).push(job)
+        self.line(job.rank).push(job)
 
     def line(self, rank: i64) -> Line:
         """The line of the rank, for pushing many; the caller counts them in `size`."""
-        line = self._lines.get(rank)
+        top = self._top
+        if top is not None and rank == self._top_rank:
+            return top
+        lines = self._lines
+        if lines is None:
+            if top is None or top.size == 0:
+                top = Line()
+                self._top = top
+                self._top_rank = rank
+                return top
+            lines = {int(self._top_rank): top}
+            self._lines = lines
+            self._ranks = [int(self._top_rank)]
+        line = lines.get(rank)
         if line is None:
             line = Line()
-            self._lines[rank] = line
+            lines[rank] = line
             heappush(self._ranks, rank)
-            if self._top is not None and rank < self._top_rank:
+            if top is not None and rank < self._top_rank:
                 self._top = line
                 self._top_rank = rank
         return line
@@ -206,15 +220,19 @@ class Order:
         top = self._top
         if top is not None and top.size > 0:
             return top
-        while self._ranks:
-            rank = self._ranks[0]
-            line = self._lines.get(rank)
-            if line is not None and line.size > 0:
-                self._top = line
-                self._top_rank = rank
-                return line
-            heappop(self._ranks)
-            self._lines.pop(rank, None)
+        lines = self._lines
+        if lines is not None:
+            while self._ranks:
+                rank = self._ranks[0]
+                line = lines.get(rank)
+                if line is not None and line.size > 0:
+                    self._top = line
+                    self._top_rank = rank
+                    return line
+                heappop(self._ranks)
+                lines.pop(rank, None)
+            self._lines = None
+            self._ranks = NO_RANKS
         self._top = None
         assert self._aged is not None, "the order is empty"
         return self._aged
@@ -234,12 +252,19 @@ class Order:
             if self._aged.size == 0:
                 self._aged = None
             return
-        line = self._lines[job.rank]
+        line = self._line_of(job)
         line.remove(job)
-        if line.size == 0 and line is not self._top:
-            del self._lines[job.rank]
-            if len(self._ranks) > 2 * len(self._lines) + 64:
-                self._ranks = sorted(self._lines)
+        lines = self._lines
+        if line.size == 0 and lines is not None and line is not self._top:
+            del lines[job.rank]
+            if len(self._ranks) > 2 * len(lines) + 64:
+                self._ranks = sorted(lines)
+
+    def _line_of(self, job: Job) -> Line:
+        if self._top is not None and job.rank == self._top_rank:
+            return self._top
+        assert self._lines is not None
+        return self._lines[job.rank]
 
     def place(self, job: Job, limit: i64) -> i64:
         """How many stand before the job, or -1 when more than `limit`."""
@@ -248,17 +273,23 @@ class Order:
             place = self._aged.place(job, limit)
             ahead: i64 = self.size - self._aged.size
         else:
-            place = self._lines[job.rank].place(job, limit)
+            place = self._line_of(job).place(job, limit)
             ahead = 0
-            for rank, line in self._lines.items():
+            for rank, line in self._table().items():
                 if rank < job.rank:
                     ahead += line.size
         return place + ahead if place >= 0 and place + ahead <= limit else -1
 
     def jobs(self) -> list[Job]:
         found: list[Job] = []
-        for rank in sorted(self._lines):
-            found.extend(self._lines[rank].jobs())
+        lines = self._table()
+        for rank in sorted(lines):
+            found.extend(lines[rank].jobs())
         if self._aged is not None:
             found.extend(self._aged.jobs())
         return found
+
+    def _table(self) -> dict[int, Line]:
+        if self._lines is not None:
+            return self._lines
+        return {} if self._top is None else {int(self._top_rank): self._top}

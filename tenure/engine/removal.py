@@ -326,8 +326,6 @@ def forget_queue(w: World, q: Queue) -> None:
                 lanes.remove(lane)
     if q.alarm is not None:
         w.elapsed.cancel(q.alarm)
-    if w.seen_spec is not None and w.seen_spec.queue == q.number:
-        w.seen_options = None
-        w.seen_spec = None
+    t.seen_spec = None
     w.queues[q.number] = NO_QUEUE
     w.queues_free.append(q.number)

@@ -43,7 +43,9 @@ def may_start(w: World, q: Queue) -> bool:
 def _hold(t: Tenant, q: Queue) -> None:
     if not q.held:
         q.held = True
-        t.held_queues.append(q.number)
+        if t.held_queues is None:
+            t.held_queues = []
+        t.held_queues.append(int(q.number))
 
 
 def room(w: World, q: Queue) -> i64:
@@ -122,7 +124,7 @@ def reactivate_tenant(w: World, t: Tenant) -> None:
     """A limit of the tenant gave way: its queues that had to step back may join again."""
     held = t.held_queues
     if held:
-        t.held_queues = []
+        t.held_queues = None
         for number in held:
             q = w.queues[number]
             if q is not NO_QUEUE:

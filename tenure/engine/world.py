@@ -227,7 +227,7 @@ class Queue:
         self.asides: dict[str, Aside] | None = None
         self.groups: dict[str, Group] | None = None
         self.specs: dict[tuple[object, ...], Spec] = {}
-        self.specs_seen: dict[Options, Spec] = {}
+        self.specs_seen: dict[Options, Spec] | None = None
         self.kepts: list[int] = []
         self.unique: Keys | None = None
         self.idempotent: dict[str, IdempotencyKey] | None = None
@@ -318,6 +318,9 @@ class Tenant:
         self.number: i64 = number
         self.name = name
         self.queues: dict[str, int] = {}
+        # The last options seen, so that jobs with the same find their spec by identity.
+        self.seen_options: Options | None = None
+        self.seen_spec: Spec | None = None
         self.custom_ids: Keys | None = None
         self.custom_outcomes: OrderedDict[str, tuple[int, int, int]] | None = None  # id, state, until
         self.limits: dict[str, int] | None = None
@@ -332,7 +335,7 @@ class Tenant:
         self.bucket: Bucket | None = None
         self.enqueue_bucket: Bucket | None = None
         self.alarm: Alarm | None = None
-        self.held_queues: list[int] = []  # out of their rings because of this tenant's limits
+        self.held_queues: list[int] | None = None  # out of their rings because of this tenant's limits
         # Counts.
         self.jobs: i64 = 0  # live
         self.bytes: i64 = 0
@@ -478,10 +481,6 @@ class World:
         self.over: list[int] = []  # lines of ended jobs that are longer than their policy
         self.dirty: list[int] = []  # queues that became claimable while somebody waits
         self.outbox: list[tuple[int, object]] = []
-        # The last options seen, so that the jobs of a batch find their spec by identity.
-        self.seen_options: Options | None = None
-        self.seen_tenant: str = ""
-        self.seen_spec: Spec | None = None
 
     def find(self, id: int) -> Job | None:
         """The job with this id; any number may be asked for."""
@@ -556,12 +555,12 @@ class World:
 
     def spec(self, tenant_name: str, options: Options) -> Spec:
         """The shared record of these options in this tenant; makes tenant and queue by first use."""
-        if options is self.seen_options and tenant_name == self.seen_tenant:
-            assert self.seen_spec is not None
-            return self.seen_spec
         tenant = self.tenant(tenant_name)
+        if options is tenant.seen_options and tenant.seen_spec is not None:
+            return tenant.seen_spec
         queue = self.queue(tenant, options.queue)
-        spec = queue.specs_seen.get(options)
+        seen = queue.specs_seen
+        spec = None if seen is None else seen.get(options)
         if spec is None:
             key = options.key()
             spec = queue.specs.get(key)
@@ -570,19 +569,21 @@ class World:
                     self._forget_specs(queue)
                 spec = Spec(options, tenant.number, tenant.name, queue.number)
                 queue.specs[key] = spec
-            if len(queue.specs_seen) >= 256:
-                queue.specs_seen.clear()
-            queue.specs_seen[options] = spec
-        self.seen_options = options
-        self.seen_tenant = tenant_name
-        self.seen_spec = spec
+            if tenant.seen_spec is not None:
+                # A second set of options: from now on remember which is which.
+                if seen is None or len(seen) >= 256:
+                    seen = {}
+                    queue.specs_seen = seen
+                seen[options] = spec
+        tenant.seen_options = options
+        tenant.seen_spec = spec
         return spec
 
     def _forget_specs(self, queue: Queue) -> None:
         for key in [key for key, spec in queue.specs.items() if spec.jobs == 0]:
             del queue.specs[key]
-        queue.specs_seen.clear()
-        self.seen_options = None
+        queue.specs_seen = None
+        self.tenants[queue.tenant].seen_spec = None
 
     def is_visible(self, job: Job, tenant: str, tenants: tuple[str, ...]) -> bool:
         owner = job.spec.tenant_name

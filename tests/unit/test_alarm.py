@@ -42,6 +42,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.integers(-500, 5_000), st.integers(0, 18), st.integers(0, 3)),
         st.tuples(st.just("add"), st.integers(0, 20), st.integers(0, 2), st.integers(0, 3)),
+        st.tuples(st.just("add on the second"), st.integers(0, 5_000), st.integers(0, 2), st.integers(0, 3)),
         st.tuples(st.just("cancel"), st.integers(0, 999), st.just(0), st.just(0)),
         st.tuples(st.just("pop"), st.integers(0, 2_500), st.integers(1, 10), st.just(0)),
         st.tuples(st.just("peek"), st.integers(0, 500), st.just(0), st.just(0)),
@@ -57,8 +58,9 @@ def test_wheel_is_a_sorted_list(steps: list[tuple[str, int, int, int]]) -> None:
     expected: list[Alarm] = []
     now = 10_000
     for step, value, second, third in steps:
-        if step == "add":
-            alarm = Alarm(now + value, second, third)
+        if step.startswith("add"):
+            due_ms = now + value
+            alarm = Alarm(due_ms if step == "add" else due_ms // 1_000 * 1_000, second, third)
             wheel.add(alarm)
             expected.append(alarm)
         elif step == "cancel" and expected:
@@ -103,6 +105,16 @@ def test_alarm_fires_at_its_millisecond_and_not_before() -> None:
     assert wheel.next_ms == 5_999
     assert wheel.pop(5_999) is not None
     assert wheel.pop(YEAR_MS) is None
+
+
+def test_wheel_that_has_looked_ahead_is_not_late() -> None:
+    wheel = Wheel()
+    wheel.add(Alarm(1_000, 0, 1))
+    wheel.add(Alarm(5_000, 0, 2))
+    assert wheel.pop(1_000) is not None
+    assert wheel.pop(1_500) is None
+    assert 1_500 < wheel.next_ms <= 5_000
+    assert wheel.pop(5_000) is not None
 
 
 def test_empty_wheel_is_never_due() -> None:

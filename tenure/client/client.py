@@ -14,7 +14,7 @@ from tenure.core import bound, request
 from tenure.core.answer import Answers, Outcome
 from tenure.core.clock import Now
 from tenure.core.duration import Duration, milliseconds
-from tenure.core.error import Error, InvalidRequest, JobCancelled, JobFailed, JobNotFound
+from tenure.core.error import Error, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
 from tenure.core.record import DeadLetterGroup, Event, Explanation, JobPage, JobRecord, StreamItem
 from tenure.core.request import Append, Batch, Change, Configure, Extend, Failure, Filter, Settle
@@ -42,6 +42,8 @@ DURATIONS = {
     "keep_completed": "keep_completed_ms",
     "keep_failed": "keep_failed_ms",
 }
+# The zero cases of retention, by their own names.
+ZEROES = {"remove_on_complete": "keep_completed_ms", "remove_on_fail": "keep_failed_ms"}
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -93,7 +95,13 @@ def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:
     extras: dict[str, object] = {}
     for field, value in fields.items():
         name = DURATIONS.get(field, field)
-        if field in DURATIONS:
+        if field in ZEROES:
+            if value is not True:
+                raise InvalidRequest(field, value, "it is true or left out")
+            options[ZEROES[field]] = 0
+        elif field == "durability":
+            raise Unsupported("durability: nothing in memory survives its process")
+        elif field in DURATIONS:
             options[name] = milliseconds(field, value)
         elif name in bound.EXTRA_RULES:
             extras[name] = value
@@ -343,7 +351,7 @@ class Client:
             page = await self._store.events(self._context, cursor, 1_000, wait_ms, self._now())
             for event in page.events:
                 yield event
-            if page.cursor == cursor or (not page.events and not wait_ms):
+            if not page.events and (wait_ms or page.cursor == cursor):
                 return
             cursor = page.cursor
 

@@ -15,11 +15,14 @@ class Driver:
         self.now = clock
         self._timer: asyncio.TimerHandle | None = None
         self._ticking: asyncio.Task[None] | None = None
+        self._closed = True
 
     async def open(self) -> None:
         await self.store.open(self.now())
+        self._closed = False
 
     async def close(self) -> None:
+        self._closed = True
         if self._ticking is not None:
             await self._ticking
         self._disarm()
@@ -32,7 +35,7 @@ class Driver:
 
     def arm(self) -> None:
         """Something may have changed what is due: tick as soon as the caller has made its call."""
-        if self._ticking is None or self._ticking.done():
+        if not self._closed and (self._ticking is None or self._ticking.done()):
             self._ticking = asyncio.get_running_loop().create_task(self._tick())
 
     async def _tick(self) -> None:

@@ -54,6 +54,7 @@ ATTEMPTS_MAX: Final = 1_000_000
 WEIGHT_MAX: Final = 1_000
 RATE_MAX: Final = 1_000_000_000
 PERIOD_MS_MAX: Final = 366 * 86_400_000
+BUCKET_MAX: Final = 2**60
 ID_MAX: Final = 2**53 - 1
 TRACE_BYTES_MAX: Final = 512
 OTHERS_PER_STEP: Final = 1_000
@@ -186,8 +187,15 @@ def _depends_on(field: str, value: object) -> object:
 
 
 def _rate(field: str, value: object) -> object:
-    if value is not None and not isinstance(value, Rate):
+    if value is None:
+        return None
+    if not isinstance(value, Rate):
         raise InvalidRequest(field, value, "it must be a Rate or none")
+    _integer(1, RATE_MAX)(f"{field}.tokens", value.tokens)
+    _integer(1, PERIOD_MS_MAX)(f"{field}.period_ms", value.period_ms)
+    _integer(1, RATE_MAX)(f"{field}.burst", value.burst)
+    if value.burst * value.period_ms > BUCKET_MAX:
+        raise InvalidRequest(field, value.burst, f"burst times period_ms must be at most {BUCKET_MAX}")
     return value
 
 
@@ -364,7 +372,7 @@ def make_claim(
         str(worker_name("worker", worker)),
         known,
         as_int(_integer(1, CLAIM_BYTES_MAX)("max_bytes", max_bytes)),
-        0 if lease_ms == 0 and not isinstance(lease_ms, bool) else as_int(_lease("lease_ms", lease_ms)),
+        0 if lease_ms == 0 and type(lease_ms) is int else as_int(_lease("lease_ms", lease_ms)),
         bool(_flag("strict", strict)),
     )
 

@@ -33,7 +33,10 @@ class InvalidRequest(Error):
     status = 400
 
     def __init__(self, field: str, value: object, rule: str) -> None:
-        shown = repr(value)
+        try:
+            shown = repr(value)
+        except ValueError:  # a whole number too long to be written out
+            shown = f"a {type(value).__name__} of enormous size"
         if len(shown) > 80:
             shown = shown[:77] + "..."
         super().__init__(f"{field}: {shown} is not accepted; {rule}", field=field, rule=rule)
@@ -75,7 +78,7 @@ class DependencyNotFound(Error):
     status = 404
 
     def __init__(self, job: int) -> None:
-        super().__init__(f"depends_on names job {job}, which this tenant does not have", job=job)
+        super().__init__(f"depends_on names job {job}, which this tenant does not have; leave it out", job=job)
         self.job = job
 
 
@@ -100,7 +103,9 @@ class AlreadySettled(Error):
     status = 409
 
     def __init__(self, job: int, outcome: str) -> None:
-        super().__init__(f"job {job} was settled before ({outcome})", job=job, outcome=outcome)
+        super().__init__(
+            f"job {job} was settled before ({outcome}); read its state instead of settling it", job=job, outcome=outcome
+        )
         self.job = job
         self.outcome = outcome
 
@@ -157,7 +162,7 @@ class CodecNotFound(Error):
     status = 422
 
     def __init__(self, codec: str) -> None:
-        super().__init__(f"no codec {codec!r} is registered", codec=codec)
+        super().__init__(f"no codec {codec!r} is registered; register it or use another", codec=codec)
         self.codec = codec
 
 
@@ -165,7 +170,7 @@ class TaskNotRegistered(Error):
     status = 422
 
     def __init__(self, task: str) -> None:
-        super().__init__(f"no worker has registered the task {task!r}", task=task)
+        super().__init__(f"no worker has registered the task {task!r}; start one that knows it", task=task)
         self.task = task
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 _MASK: Final = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-    r"|\"[^\"]*\"|'[^']*'|0[xX][0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)*"
+    r"|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)|0[xX][0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)*"
 )
 MESSAGE_CHARS_MAX: Final = 4096
 

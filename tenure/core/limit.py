@@ -34,13 +34,13 @@ class Bucket:
         self.at_ms: i64 = at_ms
 
     def change(self, rate: Rate, now_ms: i64) -> None:
-        """New settings; what was taken stays taken, what was saved stays saved up to the new burst."""
+        """New settings; what was taken and has not come back stays taken, parts of a token rounded up."""
         self.refill(now_ms)
-        missing: i64 = (self.full - self.level) // self.period_ms
+        missing = -(-int(self.full - self.level) * rate.period_ms // int(self.period_ms))
         self.tokens = rate.tokens
         self.period_ms = rate.period_ms
         self.full = rate.burst * rate.period_ms
-        self.level = max(self.full - missing * self.period_ms, 0)
+        self.level = max(rate.burst * rate.period_ms - missing, 0)
 
     def refill(self, now_ms: i64) -> None:
         passed: i64 = now_ms - self.at_ms

@@ -88,7 +88,7 @@ class Bucket:
 class Wheel:
     def __init__(self) -> None:
         self._buckets: dict[int, Bucket] = {}
-        self._seconds: list[int] = []  # heap of the keys of _buckets
+        self._seconds: list[int] = []  # heap of the keys of _buckets, and of some that are gone
         # The bucket being drained: its chunks' heads as a heap, and which second it is. Late arrivals join the heap.
         self._draining: i64 = -1
         self._heads: list[tuple[int, int, int, int]] = []
@@ -117,11 +117,17 @@ class Wheel:
             return
         alarm.live = False
         self.live -= 1
-        bucket = self._buckets.get(alarm.due_ms // BUCKET_MS)
-        if bucket is not None:
-            bucket.dead += 1
-            if bucket.dead * 2 > bucket.size and bucket.size > 64:
-                bucket.rebuild()
+        second: i64 = alarm.due_ms // BUCKET_MS
+        bucket = self._buckets.get(second)
+        if bucket is None:
+            return
+        bucket.dead += 1
+        if bucket.dead == bucket.size:
+            del self._buckets[second]
+            if len(self._seconds) > 2 * len(self._buckets) + 1024:
+                self._seconds = sorted(self._buckets)
+        elif bucket.dead * 2 > bucket.size and bucket.size > 8:
+            bucket.rebuild()
 
     def peek(self, now_ms: i64) -> None:
         """Make `next_ms` exact as far as `now_ms`: it is the time of the first live alarm, or after `now_ms`."""
@@ -166,7 +172,9 @@ class Wheel:
 
     def _drain(self, second: i64) -> None:
         heappop(self._seconds)
-        bucket = self._buckets.pop(second)
+        bucket = self._buckets.pop(second, None)
+        if bucket is None:
+            return
         bucket.seal()
         self._draining = second
         self._chunks = bucket.sealed

@@ -324,7 +324,7 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
     if side.extras is not None:
         _retake_keys(w, q, job, side.extras)
         if side.extras.depends_on:
-            depend(w, job)
+            depend(w, job, True)
     job.seq += 1
     job.state = READY
     if verdict == dependency.WAIT:

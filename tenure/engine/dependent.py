@@ -45,7 +45,7 @@ def count_dependencies(w: World, tenant: i64, side: Side, depends_on: tuple[int,
     return 0
 
 
-def depend(w: World, job: Job) -> None:
+def depend(w: World, job: Job, again: bool) -> None:
     """Enter the job in the reverse index of what it waits for, and pin what it may still read."""
     assert job.side is not None and job.side.extras is not None
     for id in job.side.extras.depends_on:
@@ -58,4 +58,6 @@ def depend(w: World, job: Job) -> None:
         if not is_terminal(int(found.state)):
             if found.side.dependents is None:
                 found.side.dependents = []
-            found.side.dependents.append(int(job.id))
+            # After a replay it may be there from the first time.
+            if not again or int(job.id) not in found.side.dependents:
+                found.side.dependents.append(int(job.id))

@@ -23,6 +23,7 @@ from tenure.core.state import (
 )
 from tenure.core.tenant import Context
 from tenure.core.token import claim_of
+from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Lease
 from tenure.engine.parking import give_back
@@ -293,8 +294,17 @@ def fail_waiting(w: World, q: Queue, job: Job, cause: i64, reason: str) -> None:
     finish(w, q, job, FAILED, reason)
 
 
+def watch_expiry(w: World, job: Job) -> None:
+    """A job that left `running` waits again: if its expiry was heard while it ran, it is heard once more."""
+    side = job.side
+    if side is not None and side.expires_at and side.expiry is None:
+        side.expiry = Alarm(max(side.expires_at, w.wall_ms), EXPIRE, job.id)
+        w.wall.add(side.expiry)
+
+
 def try_again(w: World, q: Queue, job: Job, delay: i64) -> None:
     """After a failed attempt: retrying until the delay is over, or ready at once. `job.state` says which."""
+    watch_expiry(w, job)
     if delay > 0:
         job.state = RETRYING
         q.retrying += 1

@@ -17,7 +17,7 @@ from tenure.core.request import EMIT, LOG, Append, Batch, Change, Claim, Configu
 from tenure.core.state import SETTLE_RELEASE, is_terminal
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine import query
-from tenure.engine.alarm import NEVER
+from tenure.engine.alarm import NEVER, WAIT, Alarm
 from tenure.engine.change import change
 from tenure.engine.claim import claim_now, forget_waiter, wait
 from tenure.engine.configure import configure, see_worker
@@ -37,8 +37,8 @@ EVENT_RUNS_PER_READ = 10_000
 
 class Engine:
     def __init__(self, secret: bytes, epoch: int, now: Now) -> None:
-        if len(secret) < 16:
-            raise InvalidRequest("secret", len(secret), "it must have at least 16 bytes")
+        if not 16 <= len(secret) <= 64:
+            raise InvalidRequest("secret", len(secret), "it must have 16 to 64 bytes")
         self._w = World(secret, epoch, now.wall_ms, now.elapsed_ms)
         self._w.log.begin(now.wall_ms)
 
@@ -266,6 +266,11 @@ class Engine:
         tenant = "" if ANY_TENANT in context.tenants else context.tenant
         found, upto = log.read(after, limit, tenant, EVENT_RUNS_PER_READ)
         return EventPage(tuple(found), f"e{upto}")
+
+    def come_again(self, wait_ms: int, now: Now) -> None:
+        """Somebody waits for events or items until then: let `tick` ask to be called."""
+        w = self._w
+        w.elapsed.add(Alarm(max(now.elapsed_ms, w.elapsed_ms) + wait_ms, WAIT, 0))
 
     def last_event(self) -> int:
         return int(self._w.log.seq)

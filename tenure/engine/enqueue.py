@@ -233,7 +233,7 @@ def _begin(w: World, q: Queue, job: Job, blocked: bool) -> None:
     """Where a new job starts its life: blocked, scheduled or ready."""
     verdict = dependency.GO
     if blocked:
-        depend(w, job)
+        depend(w, job, False)
         verdict = judge(job)
     if verdict != dependency.GO:
         job.state = BLOCKED

@@ -278,9 +278,9 @@ class EventLog:
 
         `runs_max` bounds how much of other tenants' history is passed over in one call.
         """
+        self._close()
         if after + 1 < self.oldest():
             raise EventsLost(int(self.oldest()))
-        self._close()
         found: list[Event] = []
         upto: i64 = after
         for chunk in self._chunks_after(after):

@@ -211,9 +211,16 @@ class Order:
             lines[rank] = line
             heappush(self._ranks, rank)
             if top is not None and rank < self._top_rank:
+                if top.size == 0:
+                    del lines[self._top_rank]
+                    self._forget_ranks(lines)
                 self._top = line
                 self._top_rank = rank
         return line
+
+    def _forget_ranks(self, lines: dict[int, Line]) -> None:
+        if len(self._ranks) > 2 * len(lines) + 64:
+            self._ranks = sorted(lines)
 
     def top(self) -> Line:
         """The line whose first job is the first of all; the order must not be empty."""
@@ -257,8 +264,7 @@ class Order:
         lines = self._lines
         if line.size == 0 and lines is not None and line is not self._top:
             del lines[job.rank]
-            if len(self._ranks) > 2 * len(lines) + 64:
-                self._ranks = sorted(lines)
+            self._forget_ranks(lines)
 
     def _line_of(self, job: Job) -> Line:
         if self._top is not None and job.rank == self._top_rank:

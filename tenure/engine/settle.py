@@ -68,6 +68,7 @@ from tenure.engine.ending import (
     remember,
     shorten,
     try_again,
+    watch_expiry,
 )
 from tenure.engine.enqueue import enqueue
 from tenure.engine.eventlog import NO_FAILURE
@@ -401,6 +402,7 @@ def release(w: World, q: Queue, job: Job, delay: i64, snoozed: bool) -> None:
     job.run_at = w.wall_ms + delay
     job.state = SCHEDULED if delay > 0 else READY
     w.log.ended(job, event.RELEASED, cause, lease.worker, "", NO_FAILURE, attempt, 0)
+    watch_expiry(w, job)
     if delay > 0:
         q.scheduled += 1
         keep_or_give_up_slot(w, q, job)

@@ -4,10 +4,10 @@ from mypy_extensions import i64
 
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
 from tenure.core.token import claim_of
-from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job
+from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Spec
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
-from tenure.engine.world import NO_QUEUE, Group, Queue, World
+from tenure.engine.world import NO_QUEUE, OWED_DEPENDENTS, OWED_UNPIN, Group, Queue, World
 
 
 class Findings:
@@ -32,6 +32,8 @@ def verify(w: World) -> list[str]:
             _verify_queue(w, q, by_queue.get(int(q.number), []), found)
     _verify_store(w, jobs, found)
     _verify_limits(w, jobs, found)
+    _verify_dependencies(w, jobs, found)
+    _verify_shared(w, jobs, found)
     _verify_leases(jobs, found)
     _verify_waiting(w, found)
     return found.texts
@@ -62,6 +64,8 @@ def _verify_job(w: World, job: Job, found: Findings) -> None:
         kept = side.holds_group or side.holds_unique or side.joined > 0 or side.debounced
         found.expect(not kept, f"{name} still holds a group or key")
         found.expect(side.watchers is None, f"{name} still has watchers")
+    if side.expires_at and state != RUNNING and not is_terminal(state):
+        found.expect(side.expiry is not None and side.expiry.live, f"{name} has no alarm for its expiry")
     if state == BLOCKED:
         found.expect(side.pending + side.succeeded + side.failed > 0, f"{name} waits for nothing")
     found.expect(side.pins >= 0, f"{name} has {int(side.pins)} pins")
@@ -82,6 +86,8 @@ def _verify_queue(w: World, q: Queue, jobs: list[Job], found: Findings) -> None:
         found.expect(
             counts[state] == said[state], f"{name} counts {int(said[state])} {STATE_NAMES[state]}, has {counts[state]}"
         )
+    over = sum(1 for holdover in w.holdovers.values() if holdover.queue == q.number)
+    found.expect(over == q.held_over, f"{name} counts {int(q.held_over)} held over, has {over}")
     found.expect(size == q.bytes, f"{name} counts {int(q.bytes)} bytes, has {size}")
     _same(q.order.jobs(), places.get(LINE, []), f"{name}: its line", found)
     _sorted(q.order.jobs(), f"{name}: its line", found)
@@ -140,6 +146,12 @@ def _verify_groups(w: World, q: Queue, jobs: list[Job], members: list[Job], foun
             found.expect(
                 standing is not None and standing.state == READY, f"{name}: group {group.name} let out job {id}"
             )
+        for id in group.kept:
+            keeper = w.index.get(id)
+            keeps = keeper is not None and keeper.side is not None and keeper.side.holds_group
+            found.expect(
+                keeps and keeper is not None and keeper.state != RUNNING, f"{name}: {group.name} keeps a slot for {id}"
+            )
         waiting.extend(group.members.jobs())
     _same(waiting, members, f"{name}: group members", found)
     names = {group.name for group in groups}
@@ -161,6 +173,8 @@ def _verify_store(w: World, jobs: list[Job], found: Findings) -> None:
         over = sum(1 for holdover in w.holdovers.values() if w.queues[holdover.queue].tenant == t.number)
         found.expect(t.jobs == len(own), f"tenant {t.name} counts {int(t.jobs)} jobs, has {len(own)}")
         found.expect(t.running == running, f"tenant {t.name} counts {int(t.running)} running, has {running}")
+        own_bytes = sum(len(job.payload) for job in own)
+        found.expect(t.bytes == own_bytes, f"tenant {t.name} counts {int(t.bytes)} bytes, has {own_bytes}")
         found.expect(t.held_over == over, f"tenant {t.name} counts {int(t.held_over)} held over, has {over}")
         _verify_keys(w, t.number, [job for job in jobs if job.spec.tenant == t.number], found)
 
@@ -184,6 +198,10 @@ def _verify_keys(w: World, tenant: i64, jobs: list[Job], found: Findings) -> Non
             and job.side.extras is not None
             and job.side.holds_unique
         }
+        for entry in ({} if q.idempotent is None else q.idempotent).values():
+            holder = w.index.get(entry.job)
+            held = entry.live or (holder is not None and not is_terminal(int(holder.state)))
+            found.expect(held, f"queue {t.name}/{q.name}: idempotency key of job {int(entry.job)} will not end")
         keys = {} if q.unique is None else dict(q.unique.items())
         found.expect(unique == keys, f"queue {t.name}/{q.name}: unique keys {keys} are not {unique}")
 
@@ -215,6 +233,48 @@ def _verify_limits(w: World, jobs: list[Job], found: Findings) -> None:
         found.expect(goes == candidates.get(number, 0), f"limit {limit.key} has {goes} candidates")
     lost = (set(running) | set(parked) | set(candidates)) - set(w.limits)
     found.expect(not lost, f"limits {sorted(lost)} are held but gone")
+
+
+def _verify_dependencies(w: World, jobs: list[Job], found: Findings) -> None:
+    """Reverse index, counters and pins, with what is still owed to them."""
+    unheard: dict[int, int] = {}
+    pins: dict[int, int] = {}
+    for owed in w.owed:
+        table = unheard if owed.kind == OWED_DEPENDENTS else pins if owed.kind == OWED_UNPIN else None
+        if table is not None:
+            for id in owed.ids[owed.at :]:
+                table[id] = table.get(id, 0) + 1
+    for job in jobs:
+        side = job.side
+        if side is None or side.extras is None or is_terminal(int(job.state)):
+            continue
+        pending = unheard.get(int(job.id), 0)
+        for id in side.extras.depends_on:
+            pins[id] = pins.get(id, 0) + 1
+            dependency = w.index.get(id)
+            if dependency is not None and not is_terminal(int(dependency.state)):
+                pending += 1
+                known = [] if dependency.side is None else dependency.side.dependents or []
+                found.expect(known.count(int(job.id)) == 1, f"job {id} does not know its dependent {int(job.id)} once")
+        found.expect(
+            side.pending == pending, f"job {int(job.id)} counts {int(side.pending)} open dependencies, has {pending}"
+        )
+    for job in jobs:
+        side = job.side
+        said = 0 if side is None else int(side.pins)
+        watchers = 0 if side is None or side.watchers is None else len(side.watchers)
+        wanted = pins.get(int(job.id), 0) + watchers
+        found.expect(said == wanted, f"job {int(job.id)} has {said} pins, should have {wanted}")
+
+
+def _verify_shared(w: World, jobs: list[Job], found: Findings) -> None:
+    counts: dict[Spec, int] = {}
+    for job in jobs:
+        counts[job.spec] = counts.get(job.spec, 0) + 1
+    for spec, amount in counts.items():
+        found.expect(spec.jobs == amount, f"options of {spec.options.queue} count {int(spec.jobs)} jobs, have {amount}")
+    staged = sum(int(load.jobs) for load in w.loads.values())
+    found.expect(w.staged_jobs == staged, f"store counts {int(w.staged_jobs)} staged jobs, has {staged}")
 
 
 def _verify_leases(jobs: list[Job], found: Findings) -> None:

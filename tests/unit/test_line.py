@@ -257,7 +257,7 @@ def test_order_is_sorted_by_rank_and_number_with_the_aged_last(steps: list[tuple
 
 
 def lines_in(order: Order) -> int:
-    return len(order._lines)
+    return len(order._table())
 
 
 def ranks_in(order: Order) -> int:

@@ -190,6 +190,8 @@ class MemoryStore:
         page = self._engine.events(context, cursor, limit, now)
         self._deliver(now)
         deadline = now.elapsed_ms + wait_ms
+        if not page.events and wait_ms:
+            self._engine.come_again(wait_ms, now)
         while not page.events and self._now.elapsed_ms < deadline:
             await self._change()
             page = self._engine.events(context, page.cursor, limit, self._now)
@@ -207,6 +209,8 @@ class MemoryStore:
         items = self._engine.stream(context, id, kind, offset, limit, now)
         self._deliver(now)
         deadline = now.elapsed_ms + wait_ms
+        if not items and wait_ms:
+            self._engine.come_again(wait_ms, now)
         while not items and self._now.elapsed_ms < deadline:
             await self._change()
             items = self._engine.stream(context, id, kind, offset, limit, self._now)

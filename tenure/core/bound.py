@@ -372,12 +372,18 @@ def make_claim(
         str(worker_name("worker", worker)),
         known,
         as_int(_integer(1, CLAIM_BYTES_MAX)("max_bytes", max_bytes)),
-        0 if lease_ms == 0 and type(lease_ms) is int else as_int(_lease("lease_ms", lease_ms)),
+        _lease_or_none(lease_ms),
         bool(_flag("strict", strict)),
     )
 
 
 _lease: Final = _integer(LEASE_MS_MIN, LEASE_MS_MAX)
+
+
+def _lease_or_none(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value == 0:
+        return 0
+    return as_int(_lease("lease_ms", value))
 
 
 def as_int(value: object) -> int:

@@ -1,9 +1,9 @@
 """Claim: tenant first, then queue, then job; waiting claims; tasks that a worker does not know.
 
-The contract says exactly which job of a queue is next, and which queue when the claim is `strict`. Among queues by
-weight, and among tenants one of whom was held back, it promises shares, not choices. So a claim is checked along the
-engine's answer: `claim` is given the ids that the engine leased, makes sure that each of them was an allowed choice at
-its moment, and leases the same. Without an answer to follow it chooses for itself.
+The contract says exactly which job of a queue is next, and which queue when the claim is `strict`. Among tenants, and
+among queues by weight, it promises shares, not choices. So a claim is checked along the engine's answer: `claim` is
+given the ids that the engine leased, makes sure that each of them was an allowed choice at its moment, and leases the
+same; `Fairness` watches the shares. Without an answer to follow, the model chooses for itself.
 """
 
 from dataclasses import dataclass
@@ -41,8 +41,7 @@ def claim(
     while len(taken) < wish.n:
         refresh_turns(world)
         choices = choices_of(world, context, wish)
-        allowed = [choice for choice in choices if is_allowed(world, choices, choice)]
-        chosen = choose(wish, allowed, taken, answer)
+        chosen = choose(wish, choices, taken, answer)
         if chosen is None:
             break
         set_aside_before(world, wish, chosen)
@@ -56,7 +55,7 @@ def claim(
 def choices_of(world: World, context: Context, wish: Claim) -> list[Choice]:
     """What could be served next: per tenant, in the order of turns, each queue with its first claimable job."""
     choices: list[Choice] = []
-    for tenant in tenants_in_order(world):
+    for tenant in world.turns:
         if not sees(context, tenant):
             continue
         for queue in queues_of(world, tenant, wish):
@@ -64,12 +63,6 @@ def choices_of(world: World, context: Context, wish: Claim) -> list[Choice]:
             if job is not None:
                 choices.append(Choice(tenant, queue, job))
     return choices
-
-
-def tenants_in_order(world: World) -> list[str]:
-    """Those in the order of turns; then those whose only jobs are set aside, which other claims do not see."""
-    rest = sorted({job.tenant for job in world.in_state(READY)} - set(world.turns))
-    return [*world.turns, *rest]
 
 
 def queues_of(world: World, tenant: str, wish: Claim) -> list[str]:
@@ -96,12 +89,6 @@ def first_of(world: World, wish: Claim, tenant: str, queue: str) -> Job | None:
 
 def knows(wish: Claim, job: Job) -> bool:
     return wish.tasks is None or job.task in wish.tasks
-
-
-def is_allowed(world: World, choices: list[Choice], choice: Choice) -> bool:
-    """Whether the contract's rules leave this choice open."""
-    first = choices[0].tenant
-    return choice.tenant == first or any(each.tenant in world.unsure for each in choices)
 
 
 def choose(wish: Claim, allowed: list[Choice], taken: list[Job], answer: list[int] | None) -> Choice | None:
@@ -173,7 +160,7 @@ def set_aside_before(world: World, wish: Claim, chosen: Choice) -> None:
 
 def set_aside_all(world: World, context: Context, wish: Claim, sure: bool) -> None:
     """A claim may have met any job that it could have had but for the task; one that got too few met them all."""
-    for tenant in tenants_in_order(world):
+    for tenant in sorted({job.tenant for job in world.in_state(READY)}):
         if sees(context, tenant):
             for queue in queues_of(world, tenant, wish):
                 for job in line_of(world, tenant, queue):
@@ -184,7 +171,6 @@ def set_aside_all(world: World, context: Context, wish: Claim, sure: bool) -> No
 def set_aside(world: World, job: Job, sure: bool) -> None:
     if job.aside_from is None:
         job.aside_from = world.elapsed
-        world.unsure.add(job.tenant)
     if sure and job.aside_sure is None:
         job.aside_sure = world.elapsed
 

@@ -1,9 +1,9 @@
 """Shares, watched from outside: the bound among tenants, and the weights among the queues of a claim.
 
 Among tenants the contract promises: the i-th waiting job of a tenant of weight w is leased at the latest when ceil(i/w)
-times the sum of all weights have been leased since it became claimable, by claims that could take it. So a tenant that
-has been served s times while it was claimable all along, and still waits, has seen fewer than ceil((s+1)/w) times the
-sum of weights.
+times the sum of all weights have been leased since it became claimable, by claims that could take it. So, while a queue
+of a tenant has something to claim all along: of the leases that claims gave which could have taken from it, if the
+tenant got s, there were fewer than ceil((s+1)/w) times the sum of weights.
 
 Among queues served by weight: as long as two queues both have something for the same claims, their shares divided by
 their weights stay within two rounds of each other.
@@ -24,12 +24,12 @@ class Chosen(Protocol):
 
 @dataclass
 class Wait:
-    """A tenant's stay among the claimable: leases that it could have had, and those it got."""
+    """The stay of a tenant's queue among the claimable: leases that it could have had, and those its tenant got."""
 
     stay: int
     seen: int = 0
     served: int = 0
-    weight: int = 1
+    weight: int = 1 << 60
     weights: dict[str, int] = field(default_factory=dict)  # of all tenants that were claimable meanwhile
 
     def is_broken(self) -> bool:
@@ -39,43 +39,48 @@ class Wait:
 
 class Fairness:
     def __init__(self) -> None:
-        self.waits: dict[str, Wait] = {}
+        self.waits: dict[tuple[str, str], Wait] = {}
         self.shares: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
         self.problems: list[str] = []
 
     def lease(self, world: World, wish: Claim, choices: Sequence[Chosen], chosen: Chosen) -> None:
         """A lease is about to be granted; `choices` is what the claim could have had instead."""
-        self.watch_tenants(world, {choice.tenant for choice in choices}, chosen.tenant)
+        self.see_weights(world)
+        for choice in choices:
+            self.watch_tenant(world, choice, chosen.tenant)
         queues = [choice.queue for choice in choices if choice.tenant == chosen.tenant]
         if not wish.strict:
             self.watch_queues(wish, chosen, queues)
 
-    def restart(self, world: World) -> None:
-        """A weight changes: turns that have begun go on under the old one, so the smaller of both is owed."""
-        for tenant in world.turns:
-            wait = self.wait_of(tenant, world.stays.get(tenant, 0), weight_of(world, tenant))
-            self.waits[tenant] = Wait(wait.stay, weight=wait.weight, weights=wait.weights)
-            self.waits[tenant].weights[tenant] = max(wait.weights.get(tenant, 0), weight_of(world, tenant))
-
-    def watch_tenants(self, world: World, able: set[str], served: str) -> None:
-        claimable = set(world.turns)
-        weights = {tenant: weight_of(world, tenant) for tenant in claimable | able}
-        for tenant in claimable:
-            wait = self.wait_of(tenant, world.stays.get(tenant, 0), weights[tenant])
-            wait.weight = min(wait.weight, weights[tenant])
+    def see_weights(self, world: World) -> None:
+        """Who competes. Of a weight that changed meanwhile, the smaller is owed to its tenant, the larger to others."""
+        weights = {tenant: weight_of(world, tenant) for tenant, _ in world.standing}
+        for pair in world.standing:
+            wait = self.wait_of(world, pair)
+            wait.weight = min(wait.weight, weights[pair[0]])
             for other, weight in weights.items():
                 wait.weights[other] = max(weight, wait.weights.get(other, 0))
-            if tenant in able:
-                wait.seen += 1
-                wait.served += tenant == served
-                if tenant != served and wait.is_broken():
-                    self.problems.append(f"{tenant} had {wait.served} of {wait.seen} leases, {wait.weights}")
 
-    def wait_of(self, tenant: str, stay: int, weight: int) -> Wait:
-        wait = self.waits.get(tenant)
+    def wait_of(self, world: World, pair: tuple[str, str]) -> Wait:
+        wait = self.waits.get(pair)
+        stay = world.stays.get(pair, 0)
         if wait is None or wait.stay != stay:
-            wait = self.waits[tenant] = Wait(stay, weight=weight)
+            wait = self.waits[pair] = Wait(stay)
         return wait
+
+    def restart(self, world: World) -> None:
+        """A weight is about to change. Shares are counted anew, but turns that have begun go on under the old one."""
+        self.see_weights(world)
+        for pair, wait in self.waits.items():
+            self.waits[pair] = Wait(wait.stay, weight=wait.weight, weights=wait.weights)
+
+    def watch_tenant(self, world: World, choice: Chosen, served: str) -> None:
+        wait = self.wait_of(world, (choice.tenant, choice.queue))
+        wait.seen += 1
+        wait.served += choice.tenant == served
+        if choice.tenant != served and wait.is_broken():
+            had = f"{wait.served} of {wait.seen} leases, weights {wait.weights}"
+            self.problems.append(f"{choice.tenant}/{choice.queue} had {had}")
 
     def watch_queues(self, wish: Claim, chosen: Chosen, queues: list[str]) -> None:
         tenant = chosen.tenant

@@ -1,4 +1,4 @@
-"""Fairness: the order in which tenants are served, and how a job gets into line."""
+"""How a job gets into line, and whose turn it is when the model itself may choose."""
 
 from tenure.core.state import READY
 from tests.model.line import held_by
@@ -29,30 +29,21 @@ def forget_aside(job: Job) -> None:
 
 
 def refresh_turns(world: World) -> None:
-    """Who stands in the order of turns: whoever has a claimable job, newcomers at the end with a full turn."""
-    ready = world.in_state(READY)
-    for tenant in sorted({job.tenant for job in ready} | set(world.turns) | world.unsure):
-        own = [job for job in ready if job.tenant == tenant]
-        stands = tenant in world.turns
-        if not own:
-            leave_turns(world, tenant)
-            world.unsure.discard(tenant)
-        elif not any(is_claimable(world, job) for job in own):
-            world.unsure.add(tenant)
-            leave_turns(world, tenant)
-        elif not stands:
+    """Who has something to claim. Where a queue of a tenant has anew, its wait is counted from now."""
+    standing: dict[tuple[str, str], None] = {}
+    for job in world.in_state(READY):
+        if (job.tenant, job.queue) not in standing and not held_by(world, job):
+            standing[job.tenant, job.queue] = None
+    for pair in standing:
+        if pair not in world.standing:
+            world.stays[pair] = world.stays.get(pair, 0) + 1
+    world.standing = standing
+    claimable = list(dict.fromkeys(tenant for tenant, _ in standing))
+    world.turns = [tenant for tenant in world.turns if tenant in claimable]
+    for tenant in claimable:
+        if tenant not in world.turns:
             world.turns.append(tenant)
-            world.stays[tenant] = world.stays.get(tenant, 0) + 1
             start_turn(world, tenant)
-
-
-def is_claimable(world: World, job: Job) -> bool:
-    return job.aside_from is None and not held_by(world, job)
-
-
-def leave_turns(world: World, tenant: str) -> None:
-    if tenant in world.turns:
-        world.turns.remove(tenant)
 
 
 def start_turn(world: World, tenant: str) -> None:
@@ -64,7 +55,7 @@ def start_turn(world: World, tenant: str) -> None:
 def spend_turn(world: World, tenant: str) -> None:
     """A job of the tenant was leased: after as many as its weight it goes to the end of the order."""
     world.credit[tenant] = world.credit.get(tenant, 1) - 1
-    if world.credit[tenant] <= 0:
-        leave_turns(world, tenant)
+    if world.credit[tenant] <= 0 and tenant in world.turns:
+        world.turns.remove(tenant)
         world.turns.append(tenant)
         start_turn(world, tenant)

@@ -234,8 +234,8 @@ class World:
         self.last_ended = 0
         self.turns: list[str] = []  # tenants with claimable jobs, the next one first
         self.credit: dict[str, int] = {}
-        self.stays: dict[str, int] = {}  # how often a tenant became claimable
-        self.unsure: set[str] = set()  # tenants whose place in `turns` depends on when a limit was noticed
+        self.standing: dict[tuple[str, str], None] = {}  # queues (of a tenant) with something to claim
+        self.stays: dict[tuple[str, str], int] = {}  # how often each came to have something
 
     def advance(self, now: Now) -> None:
         self.wall = max(self.wall, int(now.wall_ms))

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from bench.report import Report, arguments, median_of, seconds
 from tenure.core import bound
@@ -119,7 +119,7 @@ def heap_cycle(jobs: int) -> float:
 def throughput(report: Report, quick: bool) -> None:
     for label, size, jobs in (("batch", 10_000, 200_000), ("hundred", 100, 100_000), ("single", 1, 50_000)):
         jobs = jobs // 2 if quick else jobs
-        rounds = 5 if quick else 9
+        rounds = 3 if quick else 9
         parts: dict[str, list[float]] = {"enqueue": [], "claim": [], "settle": [], "cycle": []}
         machine = Machine()
         _round(machine, size, jobs, parts)
@@ -224,10 +224,14 @@ def memory(report: Report, quick: bool) -> None:
 # Growth.
 
 
-def cost_per_job(machine: Machine, batch: Batch, claim: Claim, rounds: int, context: Context = ME) -> float:
-    """Median seconds per job of a steady cycle."""
-    size = len(batch.payloads)
-    return median_of(rounds, lambda: seconds(lambda: machine.cycle(batch, claim, context))) / size
+def compare(rounds: int, small: Callable[[], object], large: Callable[[], object]) -> tuple[float, float]:
+    """Median seconds of each, measured in turn, so that what else the machine does meets both alike."""
+    smalls: list[float] = []
+    larges: list[float] = []
+    for _ in range(rounds):
+        smalls.append(seconds(small))
+        larges.append(seconds(large))
+    return statistics.median(smalls), statistics.median(larges)
 
 
 def fill(machine: Machine, jobs: int, batches: list[Batch]) -> None:
@@ -240,7 +244,7 @@ def fill(machine: Machine, jobs: int, batches: list[Batch]) -> None:
 
 def growth(report: Report, quick: bool) -> None:
     large = 1_000_000 if quick else 10_000_000
-    rounds = 40 if quick else 100
+    rounds = 20 if quick else 100
     plain = Batch(OPTIONS, [PAYLOAD] * 1_000)
     fills = [Batch(OPTIONS, [PAYLOAD] * 10_000)]
     compare_growth(report, "engine.growth.fifo", large, rounds, plain, fills, 1 / deque_cycle(200_000))
@@ -249,7 +253,7 @@ def growth(report: Report, quick: bool) -> None:
     mixed = Batch(OPTIONS, [PAYLOAD] * 1_000, each=[generator.choice(ranks) for _ in range(1_000)])
     ranked = [Batch(options, [PAYLOAD] * 10_000) for options in ranks]
     compare_growth(report, "engine.growth.priority", large, rounds, mixed, ranked, 1 / heap_cycle(200_000))
-    parked(report, rounds)
+    parked(report, 100_000, rounds)
     tenants(report, 100_000, 20 if quick else 60)
 
 
@@ -259,39 +263,40 @@ def compare_growth(
     claim = claim_of(len(batch.payloads))
     small_machine = Machine()
     fill(small_machine, 1_000, fills)
-    cost_per_job(small_machine, batch, claim, rounds // 4)
-    small = cost_per_job(small_machine, batch, claim, rounds)
     machine = Machine()
     fill(machine, large, fills)
-    cost_per_job(machine, batch, claim, rounds // 4)
-    cost = cost_per_job(machine, batch, claim, rounds)
-    report.note(f"# {name}: {small * 1e9:.0f} ns a job at 10^3, {cost * 1e9:.0f} ns at {large:.0e}")
-    report.add(name, round(cost / small, 3), "times", round(small / reference, 3), cost / small)
+    compare(rounds // 4, lambda: small_machine.cycle(batch, claim), lambda: machine.cycle(batch, claim))
+    small, cost = compare(rounds, lambda: small_machine.cycle(batch, claim), lambda: machine.cycle(batch, claim))
+    jobs = len(batch.payloads)
+    report.note(f"# {name}: {small / jobs * 1e9:.0f} ns a job at 10^3, {cost / jobs * 1e9:.0f} ns at {large:.0e}")
+    report.add(name, round(cost / small, 3), "times", round(small / jobs / reference, 3), cost / small)
 
 
-def parked(report: Report, rounds: int) -> None:
-    """10^5 groups, and 10^5 limited keys, each with a job running and one waiting for it."""
+def parked(report: Report, count: int, rounds: int) -> None:
+    """So many groups, and so many limited keys, each with a job running and one waiting for it."""
     batch = Batch(OPTIONS, [PAYLOAD] * 1_000)
     claim = claim_of(1_000)
-    bare = Machine()
-    cost_per_job(bare, batch, claim, rounds)
     worst = 0.0
     for kind in ("groups", "keys"):
         machine = Machine()
         machine.engine.configure(ME, Configure(KEY, "key:", {"concurrency": 1}), machine.now())
-        for first in range(0, 100_000, 5_000):
+        for first in range(0, count, 5_000):
             names = [f"key:{at // 2}" for at in range(2 * first, 2 * first + 10_000)]
             machine.enqueue(_held_batch(kind, names))
             for _ in range(11):  # a claim may pass over 1,000 held jobs
                 machine.engine.claim(
                     ME, bound.make_claim(("default",), 10_000, worker="w", lease_ms=43_200_000), machine.now()
                 )
-        cost_per_job(machine, batch, claim, rounds // 4)
-        cost = cost_per_job(machine, batch, claim, rounds)
-        small = cost_per_job(bare, batch, claim, rounds)
-        report.note(f"# engine.growth.parked, {kind}: {small * 1e9:.0f} ns a job without, {cost * 1e9:.0f} ns with")
+        bare = Machine()
+        small, cost = _compare_cycles(rounds, bare, machine, batch, claim)
+        report.note(f"# engine.growth.parked, {kind}: {small * 1e6:.0f} ns a job without, {cost * 1e6:.0f} ns with")
         worst = max(worst, cost / small)
     report.add("engine.growth.parked", round(worst, 3), "times", 1.0, worst)
+
+
+def _compare_cycles(rounds: int, bare: Machine, held: Machine, batch: Batch, claim: Claim) -> tuple[float, float]:
+    compare(rounds // 4, lambda: bare.cycle(batch, claim), lambda: held.cycle(batch, claim))
+    return compare(rounds, lambda: bare.cycle(batch, claim), lambda: held.cycle(batch, claim))
 
 
 def _held_batch(kind: str, names: list[str]) -> Batch:
@@ -307,33 +312,49 @@ def tenants(report: Report, count: int, rounds: int) -> None:
 
     With the server's collector policy: over so many tenants the default one is most of the cost.
     """
-    costs = []
-    one = Batch(OPTIONS, [PAYLOAD])
-    claim = claim_of(1_000)
-    for amount in (1, count):
-        collector = Collector()
-        collector.start()
-        machine = Machine()
-        contexts = [Context(tenant=f"tenant-{at}") for at in range(amount)]
-        backlog = 2 if amount > 1 else 2_000
+    collector = Collector()
+    collector.start()
+    one = Tenants(1)
+    many = Tenants(count)
+    for _ in range(count // 1_000):  # until each tenant had its turn
+        one.cycle()
+        many.cycle()
+        collector.note(2_000)
+
+    def small() -> None:
+        one.cycle()
+        collector.note(1_000)
+
+    def large() -> None:
+        many.cycle()
+        collector.note(1_000)
+
+    alone, cost = compare(rounds, small, large)
+    collector.stop()
+    report.note(f"# engine.growth.tenants: {alone * 1e6:.0f} ns a job with 1, {cost * 1e6:.0f} ns with {count}")
+    report.add("engine.growth.tenants", round(cost / alone, 3), "times", 1.0, cost / alone)
+
+
+class Tenants:
+    """So many tenants, each with jobs waiting."""
+
+    def __init__(self, count: int) -> None:
+        self._machine = Machine()
+        contexts = [Context(tenant=f"tenant-{at}") for at in range(count)]
+        backlog = Batch(OPTIONS, [PAYLOAD] * (2 if count > 1 else 2_000))
         for context in contexts:
-            machine.enqueue(Batch(OPTIONS, [PAYLOAD] * backlog), context)
-        turn = itertools.cycle(contexts)
+            self._machine.enqueue(backlog, context)
+        self._turn = itertools.cycle(contexts)
+        self._one = Batch(OPTIONS, [PAYLOAD])
+        self._claim = claim_of(1_000)
 
-        def cycle(machine: Machine = machine, turn: Iterator[Context] = turn, collector: Collector = collector) -> None:
-            for _ in range(1_000):
-                machine.enqueue(one, next(turn))
-            found = machine.engine.claim(EVERYONE, claim, machine.now())
-            assert len(found.ids) == 1_000
-            tokens = [found.token] * 1_000
-            machine.engine.settle(EVERYONE, Settle(SETTLE_COMPLETE, found.ids, tokens), machine.now())
-            collector.note(1_000)
-
-        median_of(count // 1_000, lambda: seconds(cycle))  # until each tenant had its turn
-        costs.append(median_of(rounds, lambda: seconds(cycle)) / 1_000)
-        collector.stop()
-    report.note(f"# engine.growth.tenants: {costs[0] * 1e9:.0f} ns a job with 1, {costs[1] * 1e9:.0f} ns with {count}")
-    report.add("engine.growth.tenants", round(costs[1] / costs[0], 3), "times", 1.0, costs[1] / costs[0])
+    def cycle(self) -> None:
+        machine = self._machine
+        for _ in range(1_000):
+            machine.enqueue(self._one, next(self._turn))
+        found = machine.engine.claim(EVERYONE, self._claim, machine.now())
+        assert len(found.ids) == 1_000
+        machine.engine.settle(EVERYONE, Settle(SETTLE_COMPLETE, found.ids, [found.token] * 1_000), machine.now())
 
 
 # Pauses.
@@ -425,7 +446,7 @@ def pause_leases(machine: Machine, watch: Stopwatch, count: int) -> None:
 
 
 def pauses(report: Report, quick: bool) -> None:
-    million = 300_000 if quick else 1_000_000
+    million = 100_000 if quick else 1_000_000
     rounds = 1 if quick else 3
     for label, policy in (("engine.pause.max", True), ("engine.pause.default", False)):
         worst: dict[str, float] = {}

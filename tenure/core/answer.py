@@ -1,10 +1,13 @@
 """What a store answers. Columns for what comes by the thousand; exceptions to the rule in a sparse table."""
 
+from mypy_extensions import mypyc_attr
+
 from tenure.core.error import Error
 from tenure.core.job import Extras, Options
 from tenure.core.state import READY
 
 
+@mypyc_attr(acyclic=True)
 class Outcome:
     """What became of one item when it is not what became of the others."""
 

@@ -57,7 +57,9 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
             options = each[at]
         outcome = enqueue_one(w, tenant, options, payloads[at], extra, above_limits)
         ids.append(outcome.id)
-        if outcome.state != READY or outcome.duplicate or outcome.error is not None:
+        if len(ids) == 1 and outcome.error is None:
+            answers.state = outcome.state
+        if outcome.state != answers.state or outcome.duplicate or outcome.error is not None:
             if answers.other is None:
                 answers.other = {}
             answers.other[int(at)] = outcome

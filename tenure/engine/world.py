@@ -32,6 +32,7 @@ WORKER_SILENT_MS: Final = 60_000
 OUTCOMES_MAX: Final = 100_000_000
 CUSTOM_OUTCOMES_MAX: Final = 1_000_000
 UNLIMITED: Final = -1
+SPECS_MIN: Final = 256
 
 
 class Settings:
@@ -227,6 +228,7 @@ class Queue:
         self.asides: dict[str, Aside] | None = None
         self.groups: dict[str, Group] | None = None
         self.specs: dict[tuple[object, ...], Spec] = {}
+        self.specs_max: i64 = SPECS_MIN  # when there are so many, those without jobs are forgotten
         self.specs_seen: dict[Options, Spec] | None = None
         self.kepts: list[int] = []
         self.unique: Keys | None = None
@@ -565,7 +567,7 @@ class World:
             key = options.key()
             spec = queue.specs.get(key)
             if spec is None:
-                if len(queue.specs) >= 256:
+                if len(queue.specs) >= queue.specs_max:
                     self._forget_specs(queue)
                 spec = Spec(options, tenant.number, tenant.name, queue.number)
                 queue.specs[key] = spec
@@ -582,6 +584,7 @@ class World:
     def _forget_specs(self, queue: Queue) -> None:
         for key in [key for key, spec in queue.specs.items() if spec.jobs == 0]:
             del queue.specs[key]
+        queue.specs_max = max(2 * len(queue.specs), SPECS_MIN)
         queue.specs_seen = None
         self.tenants[queue.tenant].seen_spec = None
 

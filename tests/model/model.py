@@ -1,9 +1,9 @@
 """The reference model: every verb of the store contract, done in the plainest way.
 
-A step is `begin`, one verb, `end`. Where the contract leaves a choice (whose turn it is, which queue by weight, the moment
-in which an unknown task is found out), the model does not guess: it is shown what the engine did (`Observed`), makes
-sure that it was allowed, and goes on from there. Everything else it says by itself, and `Mismatch` is raised where the
-engine did something else.
+A step is `begin`, one verb, `end`. Where the contract leaves a choice (whose turn it is, which queue by weight, the
+moment in which an unknown task is found out), the model does not guess: it is shown what the engine did (`Observed`),
+makes sure that it was allowed, and goes on from there. Everything else it says by itself, and `Mismatch` is raised
+where the engine did something else.
 """
 
 from dataclasses import dataclass, field

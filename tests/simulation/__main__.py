@@ -1,0 +1,37 @@
+"""`python -m tests.simulation --seeds N [--start S]`: one line per seed; the first that finds something ends the run."""
+
+import argparse
+import sys
+
+from tests.simulation.run import Failed, run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="how many to run (100)")
+    parser.add_argument("--start", type=int, default=1, help="the first one (1)")
+    parser.add_argument("--keep-going", action="store_true", help="run all of them, whatever they find")
+    given = parser.parse_args()
+    failed = 0
+    for seed in range(given.start, given.start + given.seeds):
+        try:
+            result, _ = run(seed)
+        except Failed as failure:
+            failed += 1
+            tell(failure)
+            if not given.keep_going:
+                break
+        else:
+            print(result.line(), flush=True)
+    return 1 if failed else 0
+
+
+def tell(failure: Failed) -> None:
+    print(f"seed {failure.seed} FAILED at step {failure.step}:", flush=True)
+    for finding in failure.findings[:20]:
+        print(f"  {finding}")
+    print(f"repeat it: python -m tests.simulation --seeds 1 --start {failure.seed}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -171,10 +171,14 @@ def _steady(machine: Machine, size: int, jobs: int) -> float:
     """Seconds per job of enqueue + claim + complete, batch by batch."""
     batch = Batch(OPTIONS, [PAYLOAD] * size)
     claim = claim_of(size)
+    times = [machine.now() for _ in range(jobs // size)]
+    enqueue, lease, settle = machine.engine.enqueue, machine.engine.claim, machine.engine.settle
 
     def run() -> None:
-        for _ in range(jobs // size):
-            machine.cycle(batch, claim)
+        for now in times:
+            enqueue(ME, batch, now)
+            found = lease(ME, claim, now)
+            settle(ME, Settle(SETTLE_COMPLETE, found.ids, [found.token] * size), now)
 
     return seconds(run) / jobs
 

@@ -162,7 +162,7 @@ def _take_from_all(w: World, taking: Taking) -> None:
         if best is None:
             return
         tenant = int(best.tenant)
-        if _take_turn(w, taking, tenant, _queues_of(w, claim, w.tenants[tenant])) == 0:
+        if _take_turn(w, taking, tenant, _queues_of(w, claim, w.tenants[tenant])) == 0 and best.rings > 0:
             return
 
 
@@ -177,7 +177,7 @@ def _take_from_lane(w: World, taking: Taking, lane: Lane) -> None:
         got = _take_from_queue(w, taking, q, taking.left if alone else q.credit)
         if not alone:
             spend(w, q, got)
-        if got == 0 and q.in_ring:
+        if got == 0 and q.rings > 0:
             return
 
 
@@ -401,7 +401,7 @@ def _expire(w: World, q: Queue, job: Job) -> None:
 def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
     side = job.side
     if side is not None and side.extras is not None and side.extras.group:
-        take_slot(q, job)
+        take_slot(w, q, job)
     options = job.spec.options
     if options.limit_keys:
         take(w, w.tenants[q.tenant], job)

@@ -4,9 +4,9 @@ A ready job stands in its queue's line, unless something it needs is taken: then
 anything, in its group (`MEMBER`), at a limit key (`PARKED`) or aside for a worker that knows its task (`ASIDE`), and is
 looked at again only when that changes.
 
-Groups let out as many of their members to the line as they have free slots, always those that joined first. A member in
-line keeps its place by its own priority and number. Slots are counted in `busy` when a job is leased; a job that is to
-be tried again keeps its slot when the queue's group order is strict.
+A group with a free slot lets its first member out to the line, where it stands by its own priority and number; when it
+is leased, the next steps up. Slots are counted in `busy` when a job is leased; a job that is to be tried again keeps
+its slot when the queue's group order is strict.
 """
 
 from typing import Final
@@ -162,14 +162,14 @@ def _displace(w: World, q: Queue, group: Group, job: Job) -> None:
 
 
 def let_out(w: World, q: Queue, group: Group) -> None:
-    while group.members.size > 0 and group.busy + len(group.standing) < q.group_concurrency:
+    if group.members.size > 0 and not group.standing and group.busy < q.group_concurrency:
         job = group.members.pop()
-        group.standing.append(job.id)
+        group.standing.append(int(job.id))
         stand_in_line(w, q, job)
 
 
-def take_slot(q: Queue, job: Job) -> None:
-    """The job is leased: it holds a slot of its group."""
+def take_slot(w: World, q: Queue, job: Job) -> None:
+    """The job is leased: it holds a slot of its group, and the next member steps up."""
     group = group_of(q, job)
     if group is not None:
         side = side_of(job)
@@ -179,6 +179,7 @@ def take_slot(q: Queue, job: Job) -> None:
             group.standing.remove(job.id)
             group.busy += 1
             side.holds_group = True
+            let_out(w, q, group)
 
 
 def give_up_slot(w: World, q: Queue, job: Job) -> None:

@@ -56,7 +56,7 @@ class Group:
         self.members = Members()  # waiting, not in line
         self.busy: i64 = 0
         self.kept: list[int] = []  # members that keep their slot while they wait for another try
-        self.standing: list[int] = []  # members let out to the queue's line (or parked, or aside): the next to start
+        self.standing: list[int] = []  # the member let out to the queue's line (or parked, or aside): the next to start
         self.next_joined: i64 = 1
         self.jobs: i64 = 0  # that joined and have not ended
 

@@ -13,7 +13,6 @@ from tenure.core.state import (
     RUNNING,
     SATISFY,
     SCHEDULED,
-    SETTLE_CANCEL,
 )
 from tests.model.turn import make_ready, refresh_turns
 from tests.model.world import MINUTE_MS, Holdover, Job, Settlement, World
@@ -24,8 +23,6 @@ def end_lease(world: World, job: Job, verb: int, confirmed: bool) -> None:
     assert job.state == RUNNING
     assert job.lease is not None
     job.last = Settlement(job.lease.token, verb, -1, 0)
-    if verb <= SETTLE_CANCEL:
-        job.word = job.last
     if not confirmed:
         world.holdovers.append(Holdover(job, job.lease.token, job.lease.deadline))
     job.lease = None

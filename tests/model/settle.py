@@ -29,11 +29,12 @@ from tenure.core.state import (
     SETTLE_CANCEL,
     SETTLE_CANCELLED,
     SETTLE_COMPLETE,
-    SETTLE_DISCARDED,
+    SETTLE_EXPIRED,
     SETTLE_FAIL,
     SETTLE_NAMES,
     SETTLE_RELEASE,
     SETTLE_SNOOZE,
+    SETTLE_TIMED_OUT,
     SNOOZE,
 )
 from tenure.core.tenant import Context
@@ -94,19 +95,19 @@ def confirm(world: World, job: Job, token: bytes, verb: int) -> None:
 
 
 def answer_late(mint: Mint, job: Job, token: bytes, verb: int) -> Outcome:
-    """What a token hears that is not the live one. A worker's last word on the job is kept."""
-    word, last = job.word, job.last
-    if word is not None and word.token == token:
-        if word.verb != verb:
-            raise AlreadySettled(job.id, SETTLE_NAMES[word.verb])
-        return Outcome(job.id, word.state, run_at=word.run_at)
-    if last is None or last.token != token or job.tokens[-1][0] != token:
+    """What a token hears that is not the live one. How the last lease ended is kept, a worker's word also while another
+    lease runs."""
+    last = job.last
+    is_latest = bool(job.tokens) and job.tokens[-1][0] == token
+    if last is None or last.token != token or not (is_latest or last.verb <= SETTLE_CANCEL):
         raise LeaseLost(job.id, "superseded" if mint.is_genuine(token) else "unknown")
     if last.verb == SETTLE_CANCELLED:
         raise JobCancelled(job.id)
-    if last.verb == SETTLE_DISCARDED:
-        raise AlreadySettled(job.id, "discarded")
-    raise LeaseLost(job.id, SETTLE_NAMES[last.verb])
+    if last.verb in (SETTLE_EXPIRED, SETTLE_TIMED_OUT):
+        raise LeaseLost(job.id, SETTLE_NAMES[last.verb])
+    if last.verb != verb:
+        raise AlreadySettled(job.id, SETTLE_NAMES[last.verb])
+    return Outcome(job.id, last.state, run_at=last.run_at)
 
 
 def apply(world: World, job: Job, order: Settle, at: int) -> None:

@@ -130,7 +130,6 @@ class Job:
     is_doomed: bool = False  # somebody asked for its removal while it was still needed
     lease: Lease | None = None
     last: Settlement | None = None  # how the last lease that is over ended
-    word: Settlement | None = None  # the last one that a worker ended
     tokens: list[tuple[bytes, int]] = field(default_factory=list)  # of all its leases, each with its connection
     worker: str = ""
     result: bytes | None = None

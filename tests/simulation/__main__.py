@@ -1,4 +1,4 @@
-"""`python -m tests.simulation --seeds N [--start S]`: one line per seed; the first that finds something ends the run."""
+"""`python -m tests.simulation --seeds N [--start S]`: one line per seed; the first finding ends the run."""
 
 import argparse
 import sys
@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def tell(failure: Failed) -> None:
-    print(f"seed {failure.seed} FAILED at step {failure.step}:", flush=True)
+    print(f"seed {failure.seed} FAILED at step {failure.step}, {failure.world.trace.digest()}:", flush=True)
     for finding in failure.findings[:20]:
         print(f"  {finding}")
     print(f"repeat it: python -m tests.simulation --seeds 1 --start {failure.seed}", flush=True)

@@ -22,7 +22,6 @@ from tests.simulation.trace import render
 DAY_MS: Final = 86_400_000
 OP_MS: Final = 120_000
 KEEP_MIN_MS: Final = 60_000
-UNNAMED_CLONE: Final = 1 << 30
 
 SPENT: Final = ("fail", "expire_lease", "time_out")
 SAID: Final = ("complete", "fail", "refuse", "release", "snooze")
@@ -57,6 +56,7 @@ class Step:
         self.verb = record.request.verb if isinstance(record.request, Settle) else state.SETTLE_NONE
         self.grants: dict[int, list[tuple[Lease, int, int]]] = {}  # per job: lease, attempt, lease length (0: any)
         self.confirmed: list[tuple[bytes | None, int]] = []  # token and job of words that end a holdover
+        self.clones: dict[int, str] = {}  # of jobs whose options are not known: the tenant
         self.actions: dict[int, int] = {}  # per job: what was asked of it
         self.said: dict[int, str] = {}  # per job: the cause that its events show, and the item that brought it about
         self.said_at: dict[int, int] = {}
@@ -190,7 +190,9 @@ class Checker:
         for at, id in enumerate(answer.ids):
             until = answer.lease_until[at]
             length = until - self.wall
-            lease = Lease(answer.token, until, length, self.elapsed, self.elapsed + length, context.connection, claim.worker)
+            lease = Lease(
+                answer.token, until, length, self.elapsed, self.elapsed + length, context.connection, claim.worker
+            )
             step.grants.setdefault(id, []).append((lease, answer.attempts[at], claim.lease_ms))
             if not sees(context, answer.tenants[at]):
                 self.say(f"job {id} of {answer.tenants[at]} was leased to a claim that may not see it")
@@ -292,8 +294,10 @@ class Checker:
         options = step.new[of][0] if of in step.new else None if story is None else story.options
         if options is not None:
             step.new[id] = (options, None)
-        elif story is not None:
-            self.unnamed[story.tenant] = self.unnamed.get(story.tenant, 0) + 1
+            return
+        tenant = step.clones.get(of, "") if story is None else story.tenant
+        step.clones[id] = tenant
+        self.unnamed[tenant] = self.unnamed.get(tenant, 0) + 1
 
     def _expect_configure(self, step: Step) -> None:
         if not isinstance(step.record.answer, Error):
@@ -580,8 +584,9 @@ class Checker:
             story.snoozes += 1
         if not said and event.cause in ("cancel", "discard", "time_out"):
             held = Holdover(story.id, story.tenant, lease.token, lease.deadline, lease.connection, story.scopes)
-            # Taken away because it was due, in the step in which its worker speaks: that confirms it.
-            if any(self._is_confirmed(step, held, token, id) for token, id in step.confirmed):
+            # Over already, or taken away in the step in which its worker speaks, which confirms it.
+            is_confirmed = any(self._is_confirmed(step, held, token, id) for token, id in step.confirmed)
+            if is_confirmed or lease.deadline <= self.elapsed:
                 self.ledger.give(story.scopes)
             else:
                 self.holdovers[(lease.token, story.id)] = held
@@ -715,11 +720,11 @@ class Checker:
         own = UNSET
         if story.options is not None:
             own = story.options.keep_failed_ms if is_failed else story.options.keep_completed_ms
-        found: list[int] = []
-        for settings in self.ledger.both():
-            value = settings.queue(story).get("keep_failed_ms" if is_failed else "keep_completed_ms")
-            default = 30 * DAY_MS if is_failed else DAY_MS
-            found.append(own if own != UNSET else value if isinstance(value, int) else default)
+        if own != UNSET:
+            return max(own, KEEP_MIN_MS) if own else 0
+        # A job that others depended on goes late, under a setting that was in force before.
+        name = "keep_failed_ms" if is_failed else "keep_completed_ms"
+        found = [30 * DAY_MS if is_failed else DAY_MS, *self.ledger.ever.get((story.tenant, story.queue, name), [])]
         return min(max(ms, KEEP_MIN_MS) if ms else 0 for ms in found)
 
     # After the events: what the answer has to fit.
@@ -791,7 +796,8 @@ class Checker:
     def _judge_get(self, step: Step) -> None:
         """A read shows what the events said, to those who may see it, and nothing to others."""
         ids, records = step.record.request, step.record.answer
-        assert isinstance(ids, tuple) and isinstance(records, list)
+        assert isinstance(ids, tuple)
+        assert isinstance(records, list)
         for id, record in zip(ids, records, strict=True):
             story = self.stories.get(id)
             if story is None or not sees(step.record.context, story.tenant):
@@ -812,9 +818,7 @@ class Checker:
         counts = step.record.answer
         assert isinstance(counts, dict)
         tenant = step.record.context.tenant
-        shown = {
-            (queue, name): count for queue, states in counts.items() for name, count in states.items() if count
-        }
+        shown = {(queue, name): count for queue, states in counts.items() for name, count in states.items() if count}
         known = {
             (queue, state.STATE_NAMES[code]): count
             for (owner, queue), states in self.counts.items()

@@ -53,6 +53,7 @@ class Ledger:
     def __init__(self) -> None:
         self.now = Settings()
         self.before: Settings | None = None  # in a step that changes something: both count
+        self.ever: dict[Scope, list[int]] = {}  # (tenant, queue, setting): every retention that was ever set
         self.taken: dict[Scope, int] = {}
         self.levels: dict[Scope, Level] = {}
         self.pauses: dict[Scope, int] = {}  # ("key", tenant, key) or ("prefix", tenant, prefix): until, elapsed
@@ -75,6 +76,8 @@ class Ledger:
                 values.pop(name, None)
             else:
                 values[name] = value
+                if name.startswith("keep_") and isinstance(value, int):
+                    self.ever.setdefault((*scope[1:], name), []).append(value)
         if not values:
             del self.now.of[scope]
 

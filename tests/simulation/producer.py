@@ -143,5 +143,3 @@ class Producer:
     def _maybe(self, fields: dict[str, object], chance: float, name: str, values: tuple[object, ...]) -> None:
         if self._random.random() < chance:
             fields[name] = self._random.choice(values)
-
-

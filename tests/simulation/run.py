@@ -50,11 +50,12 @@ class Result:
 class Failed(Exception):
     """A seed that found something."""
 
-    def __init__(self, seed: int, step: int, findings: list[str]) -> None:
+    def __init__(self, seed: int, step: int, findings: list[str], world: World) -> None:
         super().__init__(f"seed {seed}, step {step}: " + "; ".join(findings[:10]))
         self.seed = seed
         self.step = step
         self.findings = findings
+        self.world = world
 
 
 def run(seed: int, keep: bool = False) -> tuple[Result, World]:
@@ -67,9 +68,9 @@ def run(seed: int, keep: bool = False) -> tuple[Result, World]:
         wind_down(world, scenario)
         let_time_pass(world, scenario)
     except Breach as breach:
-        raise Failed(seed, breach.step, breach.findings) from breach
+        raise Failed(seed, breach.step, breach.findings, world) from breach
     except Exception as error:
-        raise Failed(seed, world.step, [f"the store broke: {type(error).__name__}: {error}"]) from error
+        raise Failed(seed, world.step, [f"the store broke: {type(error).__name__}: {error}"], world) from error
     return Result(seed, world.step, world.checker.accepted, world.trace.events, world.trace.digest()), world
 
 

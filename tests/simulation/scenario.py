@@ -47,7 +47,9 @@ def furnish(world: World, scenario: Scenario) -> None:
             if random.random() < 0.7:
                 world.configure(context, request.KEY, prefix, key_settings(random))
     if random.random() < 0.5:
-        world.configure(Context(tenant=scenario.tenants[0]), request.KEY, PREFIXES[3], {"shared": True, "concurrency": 2})
+        world.configure(
+            Context(tenant=scenario.tenants[0]), request.KEY, PREFIXES[3], {"shared": True, "concurrency": 2}
+        )
 
 
 def queue_settings(random: Random) -> dict[str, object]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from tenure.core import request, state
 from tenure.core.answer import Claimed
-from tenure.core.bound import make_claim, make_failure
+from tenure.core.bound import make_claim, make_failure, make_options
 from tenure.core.request import Append, Batch, Claim, Extend, Failure, Settle
 from tenure.core.tenant import ANY_TENANT, Context, OpId
 from tests.simulation.scenario import TASKS, Scenario
@@ -211,8 +211,6 @@ class Worker:
         random = self._random
         if random.random() < 0.5:
             return None
-        from tenure.core.bound import make_options
-
         return Batch(make_options(queue=held.queue, task=held.task), [b"f"] * random.randint(1, 3))
 
     def _forge(self) -> None:

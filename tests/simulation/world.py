@@ -42,7 +42,8 @@ class World:
         self.checker = Checker()
         self.step = 0
         self.mail: dict[int, object] = {}  # answers to tickets that nobody has fetched yet
-        self.history: list[Record] | None = [] if keep else None
+        self.history: list[Record] = []  # only when it is to be kept
+        self._keep = keep
         self._cursor = ""
         self._cursors: dict[str, str] = {}
         self._waiting: dict[int, Context] = {}
@@ -128,7 +129,7 @@ class World:
             self.step, self.clock.wall, self.clock.elapsed, verb, context, request, answer, tuple(events), tuple(sent)
         )
         self.trace.add(record)
-        if self.history is not None:
+        if self._keep:
             self.history.append(record)
         found = self.checker.feed(record)
         if found:

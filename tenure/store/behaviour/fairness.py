@@ -142,3 +142,42 @@ async def many_tenants_each_get_a_turn(rig: Rig) -> None:
     tenants = [f"t{at}" for at in range(50)]
     await fill(rig, dict.fromkeys(tenants, 3))
     await check_bound(rig, dict.fromkeys(tenants, 1), 1, 150, {})
+
+
+@behaviour(10, needs=NEEDS)
+async def turns_in_one_queue_cost_nothing_in_another(rig: Rig) -> None:
+    """A tenant that is busy in one queue is still served in its turn in another."""
+    await rig.enqueue_ids([b"x"] * 40, queue="b", tenant="other")
+    await rig.enqueue_ids([b"x"] * 40, queue="a", tenant="busy")
+    [id] = await rig.enqueue_ids([b"x"], queue="b", tenant="busy")
+    leased: list[int] = []
+    for _ in range(2):
+        await rig.claim(1, queues=["a"], tenants=("*",))
+        leased += [one.id for one in await rig.claim(1, queues=["b"], tenants=("*",))]
+    assert id in leased
+
+
+@behaviour(10, needs=NEEDS)
+async def claim_of_one_tenant_spends_no_turn(rig: Rig) -> None:
+    """What a tenant's own workers take does not shorten its turn with the shared ones."""
+    for tenant, weight in (("j", 1), ("k", 1), ("t", 3)):
+        await rig.set_tenant(name=tenant, weight=weight)
+    await fill(rig, {"j": 9, "k": 9, "t": 7})
+    assert len(await rig.claim(5, tenant="t")) == 5
+    await rig.enqueue_ids([b"8"], tenant="t")
+    order = [(await rig.claim(1, tenants=("*",)))[0].tenant for _ in range(5)]
+    assert sorted(order) == ["j", "k", "t", "t", "t"]
+
+
+@behaviour(10, needs=NEEDS)
+async def tenant_at_its_limit_does_not_hide_the_others(rig: Rig) -> None:
+    """Claims of several queues pass over a tenant that may run no more."""
+    await rig.set_tenant(name="full", running_max=1)
+    await rig.enqueue_ids([b"x"] * 3, queue="a", tenant="full")
+    await rig.enqueue_ids([b"x"] * 3, queue="b", tenant="full")
+    await rig.enqueue_ids([b"x"] * 2, queue="b", tenant="free")
+    leased = await rig.claim(9, queues=["a", "b"], tenants=("*",))
+    assert sorted(one.tenant for one in leased) == ["free", "free", "full"]
+    assert await rig.claim(9, queues=["a", "b"], tenants=("*",)) == []
+    await rig.enqueue_ids([b"x"], queue="b", tenant="free")
+    assert [one.tenant for one in await rig.claim(9, queues=["a", "b"], tenants=("*",))] == ["free"]

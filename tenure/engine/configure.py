@@ -14,7 +14,7 @@ from tenure.engine.alarm import WORKER as WORKER_ALARM
 from tenure.engine.alarm import Alarm
 from tenure.engine.duty import lose_worker
 from tenure.engine.job import NO_SPEC, Spec
-from tenure.engine.place import let_out, relax
+from tenure.engine.place import regroup
 from tenure.engine.removal import is_empty, plan_forgetting, reconsider
 from tenure.engine.ring import activate, deactivate_all, reactivate_tenant
 from tenure.engine.world import (
@@ -173,12 +173,9 @@ def _after_queue(w: World, q: Queue, fields: set[str], was_paused: bool) -> None
         w.log.notice(None, event.LIMITS_CHANGED, 0, spec, "", _shown(q.settings.changed))
     if any(field.startswith("keep_") for field in fields):
         reconsider(w, q)
-    if "group_concurrency" in fields and q.groups is not None:
+    if fields & {"group_concurrency", "group_order"} and q.groups is not None:
         for group in list(q.groups.values()):
-            let_out(w, q, group)
-    if "group_order" in fields and q.group_relaxed and q.groups is not None:
-        for group in list(q.groups.values()):
-            relax(w, q, group)
+            regroup(w, q, group)
     deactivate_all(w, q)
     activate(w, q)
 

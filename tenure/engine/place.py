@@ -193,19 +193,39 @@ def give_up_slot(w: World, q: Queue, job: Job) -> None:
         free_slot(w, q, group)
 
 
-def relax(w: World, q: Queue, group: Group) -> None:
-    """The queue's group order is relaxed now: who waits for another try keeps no slot."""
-    for id in list(group.kept):
-        job = w.index.get(id)
-        assert job is not None
-        stands = job.place == LINE or job.place == PARKED or job.place == ASIDE
-        if stands:
-            leave(w, q, job)
-        give_up_slot(w, q, job)
-        if stands:
-            job.place = MEMBER
-            group.members.push(job)
-            let_out(w, q, group)
+def regroup(w: World, q: Queue, group: Group) -> None:
+    """The queue's group settings changed: whoever stands in line or keeps a slot beyond them steps back."""
+    for id in list(group.standing):
+        _recall(w, q, group, id)
+    latest_first = sorted(group.kept, key=lambda id: -_joined(w, id))
+    for id in latest_first:
+        if q.group_relaxed or group.busy > q.group_concurrency:
+            _recall(w, q, group, id)
+    let_out(w, q, group)
+
+
+def _joined(w: World, id: int) -> int:
+    job = w.index.get(id)
+    assert job is not None and job.side is not None
+    return int(job.side.joined)
+
+
+def _recall(w: World, q: Queue, group: Group, id: int) -> None:
+    """Back among the members, without a slot; one that waits for its time just loses the slot."""
+    job = w.index.get(id)
+    assert job is not None
+    side = side_of(job)
+    stands = job.state == READY
+    if stands:
+        leave(w, q, job)
+        job.place = MEMBER
+        group.members.push(job)
+    if id in group.standing:
+        group.standing.remove(id)
+    if side.holds_group:
+        side.holds_group = False
+        group.kept.remove(id)
+        group.busy -= 1
 
 
 def free_slot(w: World, q: Queue, group: Group) -> None:

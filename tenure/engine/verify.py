@@ -117,7 +117,7 @@ def _verify_queue(w: World, q: Queue, jobs: list[Job], found: Findings) -> None:
 
 
 def _verify_ring(w: World, q: Queue, name: str, found: Findings) -> None:
-    """What can be claimed stands in its ring. One that a limit of its tenant holds may still, until a claim meets it."""
+    """What can be claimed stands in its ring; one that a limit of its tenant holds may, until a claim meets it."""
     waiting = q.order.size > 0 and not q.paused
     claimable = waiting and room(w, q) > 0
     good = q.in_ring if claimable else (waiting or not q.in_ring)

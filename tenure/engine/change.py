@@ -37,7 +37,7 @@ from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import ASIDE, LINE, PARKED, Job
 from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_until
-from tenure.engine.removal import erase, keep_outcome, remove, take_from_kept, uncount_terminal
+from tenure.engine.removal import erase, keep_outcome, let_go, take_from_kept, uncount_terminal
 from tenure.engine.world import OWED_SWEEP, Owed, Queue, World
 
 
@@ -346,10 +346,12 @@ def _retake_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
 
 
 def discard_record(w: World, q: Queue, job: Job) -> None:
-    """Remove a job that does not run. A live one's dependents see it as cancelled."""
+    """Remove a job that does not run. A live one's dependents see it as cancelled; an ended one goes once no live job
+    depends on it and nobody waits for it.
+    """
     if is_terminal(int(job.state)):
         take_from_kept(w, job)
-        remove(w, q, job, "removed")
+        let_go(w, q, job, "removed")
         return
     before = job.state
     leave(w, q, job)

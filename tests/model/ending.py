@@ -37,8 +37,6 @@ def finish(world: World, job: Job, cause: int, after: int, type: str, reason: st
     """A job reaches a terminal state. Its dependents hear of it at the end of the step, its watchers at once."""
     end(world, job, cause, after, type, reason)
     world.ended.append(job)
-    if surplus(world, job) and not is_pinned(world, job):
-        remove(world, job, surplus(world, job))
     refresh_turns(world)
 
 

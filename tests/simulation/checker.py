@@ -527,9 +527,10 @@ class Checker:
         if not story.are_needs_met([self._endings(need) for need in story.depends_on]):
             self.say(f"job {story.id} was started before its dependencies {story.depends_on}")
         self._check_group(story)
-        story.keeps_slot = False
+        had_slot, story.keeps_slot = story.keeps_slot, False
         self.found += self.ledger.start(story, self.elapsed)
-        self._check_kept(story)
+        if not had_slot:
+            self._check_kept(story)
 
     def _endings(self, id: int) -> list[str]:
         story = self.stories.get(id) or self.gone.get(id)

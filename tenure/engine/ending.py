@@ -132,7 +132,8 @@ def end_holdover(w: World, holdover: Holdover) -> None:
         group = q.groups.get(holdover.group)
         assert group is not None
         job = w.index.get(holdover.job)
-        if job is not None and _waits_again(job) and not q.group_relaxed:
+        fits = group.busy <= q.group_concurrency and not q.group_relaxed
+        if job is not None and fits and _waits_again(job):
             # It timed out and is to be tried again: in strict order the slot is its own.
             side_of(job).holds_group = True
             group.kept.append(int(job.id))
@@ -158,11 +159,12 @@ def keep_or_give_up_slot(w: World, q: Queue, job: Job) -> None:
     """The job waits for another try: in strict order its group's slot stays its own."""
     side = job.side
     if side is not None and side.holds_group:
-        if q.group_relaxed:
+        group = group_of(q, job)
+        assert group is not None
+        # With fewer slots than are taken (they were lowered) nobody keeps one while waiting.
+        if q.group_relaxed or group.busy > q.group_concurrency:
             give_up_slot(w, q, job)
         else:
-            group = group_of(q, job)
-            assert group is not None
             group.kept.append(int(job.id))
 
 

@@ -152,6 +152,7 @@ def _take_from_all(w: World, taking: Taking) -> None:
         if lane is not None:
             _take_from_lane(w, taking, lane)
         return
+    stuck: Queue | None = None  # gave nothing when it was first, and is first again: no use to go on
     while not taking.is_done():
         best: Queue | None = None
         for pick in claim.queues:
@@ -159,26 +160,26 @@ def _take_from_all(w: World, taking: Taking) -> None:
                 q = _first_in_lane(w, lane, claim)
                 if q is not None and (best is None or q.turn < best.turn):
                     best = q
-        if best is None:
+        if best is None or best is stuck:
             return
         tenant = int(best.tenant)
-        if _take_turn(w, taking, tenant, _queues_of(w, claim, w.tenants[tenant])) == 0 and best.rings > 0:
-            return
+        got = _take_turn(w, taking, tenant, _queues_of(w, claim, w.tenants[tenant]))
+        stuck = best if got == 0 else None
 
 
 def _take_from_lane(w: World, taking: Taking, lane: Lane) -> None:
     ring = lane.ring
     claim = taking.claim
+    stuck: Queue | None = None
     while not taking.is_done():
         q = _first_in_lane(w, lane, claim)
-        if q is None:
+        if q is None or q is stuck:
             return
         alone = ring.valid == 1 and lane.aside_rings is None
         got = _take_from_queue(w, taking, q, taking.left if alone else q.credit)
         if not alone:
             spend(w, q, got)
-        if got == 0 and q.rings > 0:
-            return
+        stuck = q if got == 0 else None
 
 
 def _first_in_lane(w: World, lane: Lane, claim: Claim) -> Queue | None:

@@ -527,7 +527,8 @@ class Checker:
         if not story.are_needs_met([self._endings(need) for need in story.depends_on]):
             self.say(f"job {story.id} was started before its dependencies {story.depends_on}")
         self._check_group(story)
-        had_slot, story.keeps_slot = story.keeps_slot, False
+        had_slot = story.keeps_slot or story.has_timed_out
+        story.keeps_slot = story.has_timed_out = False
         self.found += self.ledger.start(story, self.elapsed)
         if not had_slot:
             self._check_kept(story)
@@ -594,6 +595,7 @@ class Checker:
         else:
             self.ledger.give(story.scopes)
         story.scopes = ()
+        story.has_timed_out = event.cause == "time_out"
         if event.cause in SPENT:
             story.spent += 1
         self._check_last_word(story, event)

@@ -114,3 +114,14 @@ async def thousands_of_unknown_jobs_are_set_aside_in_bounded_steps(rig: Rig) -> 
     assert payloads(await rig.finish(task)) == [b"known"]
     assert await rig.claim(9, tasks=["known"]) == []
     assert len(await rig.claim(3_500)) == 3_500
+
+
+@behaviour(5)
+async def unknown_jobs_of_one_tenant_do_not_hide_those_of_another(rig: Rig) -> None:
+    """The first tenant in turn has nothing this worker knows: it looks further."""
+    await rig.enqueue_ids([b"unknown"] * 2, task="unknown", tenant="first")
+    await rig.enqueue_ids([b"known"] * 2, task="known", tenant="second")
+    for queues in (["default"], ["default", "other"]):
+        leased = await rig.claim(1, queues=queues, tasks=["known"], tenants=("*",))
+        assert payloads(leased) == [b"known"]
+        await rig.enqueue_ids([b"unknown"], task="unknown", tenant="first")

@@ -103,10 +103,14 @@ def is_held_by(w: World, t: Tenant, key: str) -> bool:
 
 def hindrance(w: World, t: Tenant, job: Job) -> i64:
     """The number of the first key that holds the job back, or -1."""
+    looked_at: list[int] = []
     for key in job.spec.options.limit_keys:
         limit = limit_for(w, t, key)
         if capacity(w, limit) <= 0:
+            # Those before it may have been made by this look, and nobody else may ever look at them again.
+            w.changed_limits.extend(looked_at)
             return limit.number
+        looked_at.append(int(limit.number))
     return -1
 
 
@@ -137,9 +141,10 @@ def hold_back(w: World, q: Queue, job: Job, number: i64) -> None:
 
 
 def pause_key(w: World, t: Tenant, key: str, for_ms: i64) -> None:
-    limit = limit_for(w, t, key)
-    limit.paused_until = max(limit.paused_until, w.elapsed_ms + for_ms)
-    _wake_later(w, limit)
+    if for_ms > 0:
+        limit = limit_for(w, t, key)
+        limit.paused_until = max(limit.paused_until, w.elapsed_ms + for_ms)
+        _wake_later(w, limit)
 
 
 def settle_limits(w: World, budget: i64) -> i64:

@@ -54,6 +54,7 @@ def note(w: World, tenant: str, op: OpId, answer: object) -> None:
         w.elapsed.add(Alarm(w.elapsed_ms + SESSION_KEPT_MS, SESSION, session.number))
     session.last_at = w.elapsed_ms
     session.newest = max(session.newest, op.counter)
+    session.answers.pop(op.counter, None)  # a claim made anew is the newest again
     session.answers[op.counter] = (answer, int(w.elapsed_ms))
     if len(session.answers) > SESSION_OPS:
         counter, _ = session.answers.popitem(last=False)

@@ -92,7 +92,7 @@ class Check:
 def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -> Check:
     job = w.find(id)
     if job is None or not w.is_visible(job, context.tenant, context.tenants):
-        if token is not None and job is None:
+        if token is not None and job is None and _says_stopped(verb):
             confirm(w, context, token, id)
         if token is not None and w.mint.is_genuine(token):
             return Check(None, AlreadySettled(id, "unknown"), False)
@@ -117,7 +117,7 @@ def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -
             if last.settled_verb == verb:
                 return Check(job, None, True)
             return Check(None, AlreadySettled(id, SETTLE_NAMES[last.settled_verb]), False)
-        if verb == SETTLE_COMPLETE or verb == SETTLE_FAIL or verb == SETTLE_RELEASE:
+        if _says_stopped(verb):
             confirm(w, context, token, id)
         return Check(None, LeaseLost(id, "superseded" if w.mint.is_genuine(token) else "unknown"), False)
     if job.state == RUNNING and job.settled == SETTLE_NONE:
@@ -128,13 +128,18 @@ def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -
     settled = int(job.settled)
     if settled == verb:
         return Check(job, None, True)
-    if verb == SETTLE_COMPLETE or verb == SETTLE_FAIL or verb == SETTLE_RELEASE:
+    if _says_stopped(verb):
         confirm(w, context, token, id)
     if settled == SETTLE_CANCELLED:
         return Check(None, JobCancelled(id), False)
     if settled == SETTLE_EXPIRED or settled == SETTLE_TIMED_OUT:
         return Check(None, LeaseLost(id, SETTLE_NAMES[settled]), False)
     return Check(None, AlreadySettled(id, SETTLE_NAMES[settled]), False)
+
+
+def _says_stopped(verb: int) -> bool:
+    """Whether the verb, though refused, tells that the handler of an ended attempt has stopped."""
+    return verb == SETTLE_COMPLETE or verb == SETTLE_FAIL or verb == SETTLE_RELEASE
 
 
 def settle(w: World, context: Context, request: Settle) -> Answers:

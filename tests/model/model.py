@@ -106,7 +106,8 @@ class Model:
                 if choices:
                     self.grant(waiter, self.next_token(), None)
             elif isinstance(answer, Claimed) and answer.ids:
-                if is_end or all(self.is_ready(id) for id in answer.ids):
+                first = [choice.job.id for choice in choices]
+                if is_end or (answer.ids[0] in first and all(self.is_ready(id) for id in answer.ids)):
                     self.grant(waiter, answer.token, list(answer.ids))
             elif choices and answer is None:
                 raise Mismatch(f"claim {waiter.ticket} waits though {choices[0].job.id} could be leased")

@@ -307,7 +307,9 @@ class Checker:
                 self._relax(step.record.context.tenant, step.record.request)
 
     def _relax(self, tenant: str, configured: Configure) -> None:
-        if configured.subject == request.QUEUE and configured.changes.get("group_order") == "relaxed":
+        changes = configured.changes
+        is_loosened = changes.get("group_order") == "relaxed" or "group_concurrency" in changes
+        if configured.subject == request.QUEUE and is_loosened:
             for story in self.stories.values():
                 if story.tenant == tenant and story.queue == configured.name:
                     story.keeps_slot = False

@@ -16,7 +16,7 @@ from tenure.engine.duty import lose_worker
 from tenure.engine.job import NO_SPEC, Spec
 from tenure.engine.place import regroup
 from tenure.engine.removal import is_empty, plan_forgetting, reconsider
-from tenure.engine.ring import activate, deactivate_all, reactivate_tenant
+from tenure.engine.ring import reactivate_tenant, refresh
 from tenure.engine.world import (
     OWED_CAP,
     OWED_TOP_UP,
@@ -176,8 +176,7 @@ def _after_queue(w: World, q: Queue, fields: set[str], was_paused: bool) -> None
     if fields & {"group_concurrency", "group_order"} and q.groups is not None:
         for group in list(q.groups.values()):
             regroup(w, q, group)
-    deactivate_all(w, q)
-    activate(w, q)
+    refresh(w, q)
 
 
 # Limit keys.
@@ -268,8 +267,7 @@ def _configure_tenant(w: World, name: str, changes: dict[str, object]) -> dict[s
         if any(field.startswith("keep_") for field in checked):
             reconsider(w, q)
         q.credit = min(q.credit, t.weight)
-        deactivate_all(w, q)
-        activate(w, q)
+        refresh(w, q)
     reactivate_tenant(w, t)
     spec = Spec(Options(queue="", task=""), int(t.number), t.name, 0)
     w.log.notice(None, event.LIMITS_CHANGED, 0, spec, "", {"tenant": name, **_shown(t.settings.changed)})

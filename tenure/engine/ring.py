@@ -120,6 +120,13 @@ def deactivate_all(w: World, q: Queue) -> None:
             deactivate_aside(w, q, aside)
 
 
+def refresh(w: World, q: Queue) -> None:
+    """Settings changed: out of the rings if nothing may start any more, else in; whoever stays in keeps its turn."""
+    if q.rings > 0 and not may_start(w, q):
+        deactivate_all(w, q)
+    activate(w, q)
+
+
 def reactivate_tenant(w: World, t: Tenant) -> None:
     """A limit of the tenant gave way: its queues that had to step back may join again."""
     held = t.held_queues

@@ -346,8 +346,8 @@ TestModel = Machine.TestCase
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 TestModel.settings = settings(
-    max_examples=20_000 if LONG else 150,
-    stateful_step_count=150 if LONG else 60,
+    max_examples=20_000 if LONG else 40,
+    stateful_step_count=150 if LONG else 50,
     deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),

@@ -50,6 +50,9 @@ def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
     lease = job.lease
     assert lease is not None
     job.settled = settled
+    side = job.side
+    if side is not None:
+        side.settled_token = b""  # this end is the last settlement now
     held_over = settled == SETTLE_CANCELLED or settled == SETTLE_DISCARDED or settled == SETTLE_TIMED_OUT
     if held_over:
         _hold_over(w, q, job, lease)
@@ -62,12 +65,9 @@ def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
     t.running -= 1
     if held_over:
         return
-    side = job.side
-    if side is not None:
-        side.settled_token = b""
-        if side.holds is not None:
-            give_back(w, side.holds)
-            side.holds = None
+    if side is not None and side.holds is not None:
+        give_back(w, side.holds)
+        side.holds = None
     if q.concurrency != UNLIMITED:
         activate(w, q)
     if t.held_queues:

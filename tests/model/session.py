@@ -7,6 +7,7 @@ from tenure.core.tenant import Context
 
 REMEMBERED_MS: Final = 120_000
 REMEMBERED: Final = 1_024
+FORGOTTEN_MS: Final = 86_400_000
 
 NEW: Final = 0
 REPEATED: Final = 1
@@ -17,6 +18,7 @@ OLD: Final = 2
 class Session:
     answers: dict[int, tuple[object, int]] = field(default_factory=dict)  # counter -> answer, elapsed
     forgotten: int = -1  # counters up to this one are refused
+    last_at: int = 0  # elapsed; silent for a day, the session itself is forgotten
 
 
 class Sessions:
@@ -32,6 +34,9 @@ class Sessions:
         if context.op is None:
             return NEW, None
         session = self.session_of(context)
+        if elapsed - session.last_at >= FORGOTTEN_MS:
+            del self.sessions[(context.tenant, context.op.session)]
+            session = self.session_of(context)
         counter = context.op.counter
         for each, (_, at) in list(session.answers.items()):
             if elapsed - at >= REMEMBERED_MS or each <= max(session.answers) - REMEMBERED:
@@ -43,4 +48,6 @@ class Sessions:
 
     def remember(self, context: Context, answer: object, elapsed: int) -> None:
         if context.op is not None:
-            self.session_of(context).answers[context.op.counter] = (answer, elapsed)
+            session = self.session_of(context)
+            session.answers[context.op.counter] = (answer, elapsed)
+            session.last_at = elapsed

@@ -262,8 +262,10 @@ def _clone(w: World, job: Job, request: Change) -> Outcome:
         extras = Extras(group=group, metadata=metadata, tags=tags or ())
     payload = job.payload if request.payload is None else request.payload
     options = job.spec.options
-    if options.delay_ms or options.ttl_ms or options.debounce_ms:
+    priority = int(job.priority)
+    if options.delay_ms or options.ttl_ms or options.debounce_ms or options.priority != priority:
         options = options.without_times()
+        options.priority = priority
     return enqueue_one(w, job.spec.tenant_name, options, payload, extras, False)
 
 

@@ -346,9 +346,10 @@ TestModel = Machine.TestCase
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 TestModel.settings = settings(
-    max_examples=20_000 if LONG else 40,
+    max_examples=20_000 if LONG else 150,
     stateful_step_count=150 if LONG else 50,
     deadline=None,
+    derandomize=not LONG,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )

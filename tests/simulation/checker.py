@@ -68,6 +68,7 @@ class Checker:
         self.gone: dict[int, Story] = {}
         self.ledger = Ledger()
         self.holdovers: dict[tuple[bytes, int], Holdover] = {}
+        self.regrouped: dict[tuple[str, str], bool] = {}  # queues whose groups' slots were changed
         self.tokens: dict[bytes, bool] = {}
         self.tickets: dict[int, tuple[str, Record]] = {}
         self.sweeps: list[tuple[str, Change]] = []  # every one that was ever begun
@@ -309,6 +310,8 @@ class Checker:
     def _relax(self, tenant: str, configured: Configure) -> None:
         changes = configured.changes
         is_loosened = changes.get("group_order") == "relaxed" or "group_concurrency" in changes
+        if configured.subject == request.QUEUE and "group_concurrency" in changes:
+            self.regrouped[(tenant, configured.name)] = True
         if configured.subject == request.QUEUE and is_loosened:
             for story in self.stories.values():
                 if story.tenant == tenant and story.queue == configured.name:
@@ -690,7 +693,9 @@ class Checker:
             "release",
             "snooze",
         ):
-            story.keeps_slot = self.ledger.is_strict(story)
+            # Where the slots of groups were changed, nobody may count on keeping one (ruling 41).
+            is_regrouped = (story.tenant, story.queue) in self.regrouped
+            story.keeps_slot = self.ledger.is_strict(story) and not is_regrouped
 
     def _end(self, story: Story, event: Event, before: int) -> None:
         key = (story.tenant, story.queue, story.unique)

@@ -26,7 +26,7 @@ from tenure.core.state import (
     UPDATE,
 )
 from tenure.core.tenant import Context
-from tests.model.ending import decide, end_lease, finish, is_pinned, remove
+from tests.model.ending import decide, end_lease, finish, hear, is_pinned, remove
 from tests.model.enqueue import enqueue, holder_of_idempotency_key, holder_of_unique_key, start
 from tests.model.turn import make_ready, refresh_turns
 from tests.model.world import Job, World, sees
@@ -156,7 +156,8 @@ def replay(world: World, job: Job, order: Change) -> Job:
     for other in holders_of_keys(world, job):
         raise Conflict("its key is taken", other.id)
     is_unknown = any(world.outcome(job.tenant, id) is None for id in job.extras.depends_on)
-    if is_unknown or (job.extras.depends_on and decide(world, job) == dependency.FAIL):
+    hear(world, job)
+    if is_unknown or (job.extras.depends_on and decide(job) == dependency.FAIL):
         raise Conflict("a dependency failed", job.id)
     edit(job, order)
     job.attempt = 0

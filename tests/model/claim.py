@@ -45,7 +45,7 @@ def claim(
         if chosen is None:
             break
         set_aside_before(world, wish, chosen)
-        fairness.lease(world, wish, choices, chosen)
+        fairness.lease(world, context, wish, choices, chosen)
         lease(world, context, wish, chosen.job, token)
         taken.append(chosen.job)
     set_aside_all(world, context, wish, sure=len(taken) < wish.n and fits(wish, taken, 0))

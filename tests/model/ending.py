@@ -36,7 +36,7 @@ def keep_group_slot(world: World, job: Job) -> None:
 def finish(world: World, job: Job, cause: int, after: int, type: str, reason: str = "") -> None:
     """A job reaches a terminal state. Its dependents hear of it at the end of the step, its watchers at once."""
     end(world, job, cause, after, type, reason)
-    world.ended.append(job)
+    world.ended.append((job, after))
     refresh_turns(world)
 
 
@@ -62,25 +62,32 @@ def end(world: World, job: Job, cause: int, after: int, type: str, reason: str) 
 def resolve(world: World) -> None:
     """Dependents of what ended go on, or fail, and so on for theirs."""
     while world.ended:
-        done = world.ended.pop(0)
+        done, how = world.ended.pop(0)
         for job in world.dependents(done.id):
+            job.heard.setdefault(done.id, how)
             if job.state != BLOCKED:
                 continue
-            decision = decide(world, job)
+            decision = decide(job)
             if decision == dependency.FAIL:
                 finish(world, job, FAIL_DEPENDENCY, FAILED, "failed", REASON_DEPENDENCY)
             elif decision == dependency.GO:
                 unblock(world, job)
 
 
-def decide(world: World, job: Job) -> int:
-    """What the dependencies of a job mean for it now."""
-    present = [world.jobs[id].state for id in job.extras.depends_on if id in world.jobs]
-    gone = [world.graves[id].state for id in job.extras.depends_on if id in world.graves]
-    pending = sum(1 for found in present if found in state.LIVE)
-    succeeded = [*present, *gone].count(COMPLETED)
-    failed = len(job.extras.depends_on) - pending - succeeded
-    return dependency.decide(job.options.dependency_policy, pending, succeeded, failed)
+def hear(world: World, job: Job) -> None:
+    """A job that begins, or begins again, counts what has ended already."""
+    job.heard = {}
+    for id in job.extras.depends_on:
+        found = world.jobs.get(id) or world.graves.get(id)
+        if found is not None and found.is_terminal:
+            job.heard[id] = found.state
+
+
+def decide(job: Job) -> int:
+    """What the dependencies of a job mean for it. One that ended counts as it ended, also when it is replayed."""
+    pending = len(job.extras.depends_on) - len(job.heard)
+    succeeded = list(job.heard.values()).count(COMPLETED)
+    return dependency.decide(job.options.dependency_policy, pending, succeeded, len(job.heard) - succeeded)
 
 
 def unblock(world: World, job: Job) -> None:
@@ -92,7 +99,8 @@ def unblock(world: World, job: Job) -> None:
 
 def remove(world: World, job: Job, reason: str) -> None:
     """The job goes. One that had not ended is as good as cancelled, for its dependents and for its keys."""
-    last = job.state if job.is_terminal else CANCELLED
+    was_ended = job.is_terminal
+    last = job.state if was_ended else CANCELLED
     world.move(job, REMOVE, GONE, "removed", reason)
     job.state = last
     job.removed_at = world.wall
@@ -101,8 +109,8 @@ def remove(world: World, job: Job, reason: str) -> None:
     for watch in [watch for watch in world.watches if watch.job == job.id]:
         world.watches.remove(watch)
         world.answers.append((watch.ticket, state.STATE_NAMES[last]))
-    if job not in world.ended:
-        world.ended.append(job)
+    if not was_ended:
+        world.ended.append((job, last))
     refresh_turns(world)
 
 

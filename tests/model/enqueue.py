@@ -6,7 +6,7 @@ from tenure.core.error import Conflict, DependencyNotFound, Error, InvalidReques
 from tenure.core.job import Extras, Options
 from tenure.core.request import Batch
 from tenure.core.state import BLOCKED, ENQUEUE, FAIL_DEPENDENCY, FAILED, REASON_DEPENDENCY, SCHEDULED, UPDATE
-from tests.model.ending import decide, finish
+from tests.model.ending import decide, finish, hear
 from tests.model.limit import bucket_of
 from tests.model.turn import make_ready
 from tests.model.world import Job, World
@@ -235,7 +235,8 @@ def store(
 
 def start(world: World, new: Job, cause: int, type: str) -> None:
     """Where a new, or replayed, job begins."""
-    decision = decide(world, new) if new.extras.depends_on else dependency.GO
+    hear(world, new)
+    decision = decide(new) if new.extras.depends_on else dependency.GO
     if decision != dependency.GO:
         world.move(new, cause, BLOCKED, type)
         if decision == dependency.FAIL:

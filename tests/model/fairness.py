@@ -3,7 +3,8 @@
 Among tenants the contract promises: the i-th waiting job of a tenant of weight w is leased at the latest when ceil(i/w)
 times the sum of all weights have been leased since it became claimable, by claims that could take it. So, while a queue
 of a tenant has something to claim all along: of the leases that claims gave which could have taken from it, if the
-tenant got s, there were fewer than ceil((s+1)/w) times the sum of weights.
+tenant got s, there were fewer than ceil((s+1)/w) times the sum of weights. Where claims name different queues, tenants
+or tasks, it may be one round of the others more (docs/decisions/0006-fair-turns.md).
 
 Among queues served by weight: as long as two queues both have something for the same claims, their shares divided by
 their weights stay within two rounds of each other.
@@ -14,7 +15,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tenure.core.request import Claim
+from tenure.core.tenant import Context
 from tests.model.world import World
+
+Scope = tuple[object, ...]  # what a claim asks for: queues, tenants, tasks
 
 
 class Chosen(Protocol):
@@ -31,10 +35,13 @@ class Wait:
     served: int = 0
     weight: int = 1 << 60
     weights: dict[str, int] = field(default_factory=dict)  # of all tenants that were claimable meanwhile
+    scopes: set[Scope] = field(default_factory=set)  # of all claims that leased something meanwhile
 
     def is_broken(self) -> bool:
+        total = sum(self.weights.values())
         rounds = -(-(self.served + 1) // self.weight)
-        return self.seen >= rounds * sum(self.weights.values())
+        slack = total - self.weight if len(self.scopes) > 1 else 0
+        return self.seen >= rounds * total + slack
 
 
 class Fairness:
@@ -43,9 +50,11 @@ class Fairness:
         self.shares: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
         self.problems: list[str] = []
 
-    def lease(self, world: World, wish: Claim, choices: Sequence[Chosen], chosen: Chosen) -> None:
+    def lease(self, world: World, context: Context, wish: Claim, choices: Sequence[Chosen], chosen: Chosen) -> None:
         """A lease is about to be granted; `choices` is what the claim could have had instead."""
         self.see_weights(world)
+        for pair in world.standing:
+            self.wait_of(world, pair).scopes.add(scope_of(context, wish))
         for choice in choices:
             self.watch_tenant(world, choice, chosen.tenant)
         queues = [choice.queue for choice in choices if choice.tenant == chosen.tenant]
@@ -72,7 +81,7 @@ class Fairness:
         """A weight is about to change. Shares are counted anew, but turns that have begun go on under the old one."""
         self.see_weights(world)
         for pair, wait in self.waits.items():
-            self.waits[pair] = Wait(wait.stay, weight=wait.weight, weights=wait.weights)
+            self.waits[pair] = Wait(wait.stay, weight=wait.weight, weights=wait.weights, scopes=wait.scopes)
 
     def watch_tenant(self, world: World, choice: Chosen, served: str) -> None:
         wait = self.wait_of(world, (choice.tenant, choice.queue))
@@ -109,6 +118,11 @@ def weight_of(world: World, tenant: str) -> int:
     weight = world.of_tenant(tenant, "weight")
     assert isinstance(weight, int)
     return weight
+
+
+def scope_of(context: Context, wish: Claim) -> Scope:
+    queues = tuple(sorted(pick.name for pick in wish.queues))
+    return (queues, tuple(sorted(context.tenants or (context.tenant,))), wish.tasks)
 
 
 def weight_in(wish: Claim, queue: str) -> int:

@@ -50,3 +50,14 @@ def held_by_group(world: World, job: Job) -> str:
     if job is not head_of(world, job.group):
         return "group order"
     return "group" if group_slots(world, job.group, job) >= slots else ""
+
+
+def give_up_slots(world: World, tenant: str, queue: str) -> None:
+    """Groups have fewer slots than are taken: who waits for another try gives its up, who joined last first."""
+    width = world.of_queue(tenant, queue, "group_concurrency")
+    assert isinstance(width, int)
+    keeping = [job for job in world.live() if job.keeps_slot and (job.tenant, job.queue) == (tenant, queue)]
+    for job in sorted(keeping, key=lambda job: -(job.joined or 0)):
+        assert job.group is not None
+        if group_slots(world, job.group, job) >= width:
+            job.keeps_slot = False

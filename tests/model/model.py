@@ -25,6 +25,7 @@ from tests.model.ending import settle_debts
 from tests.model.enqueue import enqueue_batch
 from tests.model.fairness import Fairness
 from tests.model.limit import change_buckets
+from tests.model.line import give_up_slots
 from tests.model.timer import abandon, abandon_due, apply_timers
 from tests.model.turn import refresh_turns
 from tests.model.world import Job, Seen, Waiter, Watch, World, sees
@@ -190,6 +191,7 @@ class Model:
     def configure(self, context: Context, order: Configure) -> None:
         if order.subject == request.QUEUE:
             put(self.world.queues.setdefault((context.tenant, order.name), {}), order.changes)
+            give_up_slots(self.world, context.tenant, order.name)
         elif order.subject == request.TENANT:
             if "weight" in order.changes:
                 self.fairness.restart(self.world)

@@ -121,6 +121,7 @@ class Job:
     replays: int = 0
     number: int = 0  # its ready number
     ready_at: int = 0
+    heard: dict[int, int] = field(default_factory=dict)  # how its dependencies ended, as far as they did
     joined: int | None = None  # when it joined its group
     keeps_slot: bool = False  # of its group, while it waits to run again
     started_at: int = 0
@@ -214,7 +215,7 @@ class World:
         self.elapsed = int(now.elapsed_ms)
         self.jobs: dict[int, Job] = {}
         self.graves: dict[int, Job] = {}  # removed, in the state they were last in
-        self.ended: list[Job] = []  # in this step, and its dependents do not know yet
+        self.ended: list[tuple[Job, int]] = []  # in this step, and how; their dependents do not know yet
         self.holdovers: list[Holdover] = []
         self.waiters: list[Waiter] = []
         self.watches: list[Watch] = []

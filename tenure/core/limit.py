@@ -60,9 +60,9 @@ class Bucket:
     def take(self, count: i64) -> None:
         self.level -= count * self.period_ms
 
-    def next_at_ms(self) -> i64:
-        """When the next token is there, by the clock of the last refill."""
-        missing: i64 = self.period_ms - self.level
+    def next_at_ms(self, count: i64 = 1) -> i64:
+        """When so many tokens are there, by the clock of the last refill."""
+        missing: i64 = count * self.period_ms - self.level
         if missing <= 0:
             return self.at_ms
         return self.at_ms + (missing + self.tokens - 1) // self.tokens

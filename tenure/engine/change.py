@@ -323,6 +323,8 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
         set_payload(w, job, request.payload)
     if request.metadata is not None:
         side.metadata = request.metadata
+    if request.tags is not None:
+        side.tags = request.tags
     if side.extras is not None:
         _retake_keys(w, q, job, side.extras)
         if side.extras.depends_on:

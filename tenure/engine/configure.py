@@ -190,6 +190,7 @@ def _configure_key(w: World, context: Context, prefix: str, changes: dict[str, o
     settings = own.get(prefix) if own is not None else None
     if settings is None:
         settings = w.limit_settings_shared.get(prefix)
+    was_shared = settings is not None and settings.shared
     if not changes:
         return {} if settings is None else _shown(settings.changed)
     checked = _check(bound.KEY_RULES, changes)
@@ -209,7 +210,7 @@ def _configure_key(w: World, context: Context, prefix: str, changes: dict[str, o
             settings.changed.pop(field, None)
         else:
             settings.changed[field] = changes[field]
-    _file_key(w, t, settings)
+    _file_key(w, t, settings, was_shared)
     w.limits_version += 1
     for limit in list(w.limits.values()):
         if limit.key.startswith(prefix):
@@ -221,12 +222,13 @@ def _configure_key(w: World, context: Context, prefix: str, changes: dict[str, o
     return _shown(settings.changed)
 
 
-def _file_key(w: World, t: Tenant, settings: LimitSettings) -> None:
+def _file_key(w: World, t: Tenant, settings: LimitSettings, was_shared: bool) -> None:
     """Under the tenant or, when shared, under the store; nowhere when nothing is set."""
     prefix = settings.prefix
-    if t.limit_settings is not None:
+    if was_shared:
+        w.limit_settings_shared.pop(prefix, None)
+    elif t.limit_settings is not None:
         t.limit_settings.pop(prefix, None)
-    w.limit_settings_shared.pop(prefix, None)
     if settings.changed:
         if settings.shared:
             w.limit_settings_shared[prefix] = settings

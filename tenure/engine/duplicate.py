@@ -24,52 +24,68 @@ from tenure.engine.world import IdempotencyKey, Queue, Window, World
 
 def find_duplicate(w: World, spec: Spec, options: Options, extras: Extras, payload: bytes) -> Outcome | None:
     """The answer if the job is there already, by any of its keys; the first hit decides."""
+    id, ended = find_holder(w, spec, options, extras)
+    if id:
+        return _meet(w, id, ended, options, extras, payload)
+    window = find_window(w, spec, extras)
+    if window is not None:
+        return _debounce(w, window, options, extras, payload)
+    return None
+
+
+def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple[int, int]:
+    """The job that has one of the keys, and how it ended if its record is gone; 0 when there is none."""
     q = w.queues[spec.queue]
     t = w.tenants[spec.tenant]
+    id = 0
     if extras.custom_id:
         if t.custom_ids is not None:
             id = t.custom_ids.get(extras.custom_id)
             if id:
-                return _meet(w, id, options, extras, payload)
+                return id, COMPLETED
         if t.custom_outcomes is not None:
             kept = t.custom_outcomes.get(extras.custom_id)
-            if kept is not None:
-                if kept[2] > w.wall_ms:
-                    return _meet_gone(kept[0], kept[1], options)
-                del t.custom_outcomes[extras.custom_id]
+            if kept is not None and kept[2] > w.wall_ms:
+                return kept[0], kept[1]
     if extras.idempotency_key and q.idempotent is not None:
         entry = q.idempotent.get(f"{options.task}\n{extras.idempotency_key}")
         if entry is not None:
-            return _meet(w, int(entry.job), options, extras, payload)
+            return int(entry.job), COMPLETED
     if extras.unique_key and q.unique is not None:
         id = q.unique.get(extras.unique_key)
-        if id:
-            return _meet(w, id, options, extras, payload)
-    if extras.debounce_key and q.windows is not None:
-        window = q.windows.get(extras.debounce_key)
-        if window is not None:
-            return _debounce(w, window, options, extras, payload)
-    return None
+    return id, COMPLETED
 
 
-def _meet(w: World, id: int, options: Options, extras: Extras, payload: bytes) -> Outcome:
+def find_window(w: World, spec: Spec, extras: Extras) -> Window | None:
+    """The open debounce window of the key; a trailing one is over once its job is not waiting for its time."""
+    windows = w.queues[spec.queue].windows
+    if not extras.debounce_key or windows is None:
+        return None
+    window = windows.get(extras.debounce_key)
+    if window is not None and window.trailing:
+        job = w.index.get(window.job)
+        if job is None or job.state != SCHEDULED:
+            return None
+    return window
+
+
+def conflict_with(w: World, id: int) -> Conflict:
+    has = "has" if id == 0 or w.index.get(id) is not None else "had"
+    return Conflict(f"job {id} {has} this key" if id else "an earlier item of the batch has this key", id)
+
+
+def _meet(w: World, id: int, ended: int, options: Options, extras: Extras, payload: bytes) -> Outcome:
+    if options.on_conflict == ON_CONFLICT_ERROR:
+        return refused(conflict_with(w, id))
     job = w.index.get(id)
     if job is None:
-        return _meet_gone(id, -1, options)
+        return Outcome(id, ended, True, False)
     state = int(job.state)
-    if options.on_conflict == ON_CONFLICT_ERROR:
-        return refused(Conflict(f"job {id} has this key already", id))
     replaced = False
     if options.on_conflict == REPLACE and state != RUNNING and not is_terminal(state):
         replace(w, job, payload, extras)
         replaced = True
     return Outcome(id, state, True, replaced, int(job.run_at))
-
-
-def _meet_gone(id: int, state: int, options: Options) -> Outcome:
-    if options.on_conflict == ON_CONFLICT_ERROR:
-        return refused(Conflict(f"job {id} had this key", id))
-    return Outcome(id, state if state >= 0 else COMPLETED, True, False)
 
 
 def replace(w: World, job: Job, payload: bytes, extras: Extras | None) -> None:
@@ -90,14 +106,13 @@ def set_payload(w: World, job: Job, payload: bytes) -> None:
     w.bytes += grown
 
 
-def _debounce(w: World, window: Window, options: Options, extras: Extras, payload: bytes) -> Outcome | None:
+def _debounce(w: World, window: Window, options: Options, extras: Extras, payload: bytes) -> Outcome:
     job = w.index.get(window.job)
     if not window.trailing:
         if job is None:
             return Outcome(int(window.job), COMPLETED, True, False)
         return Outcome(int(job.id), int(job.state), True, False, int(job.run_at))
-    if job is None or job.state != SCHEDULED:
-        return None
+    assert job is not None
     most: i64 = options.debounce_max_wait_ms or options.debounce_ms * DEBOUNCE_WINDOWS_MAX
     run_at: i64 = min(w.wall_ms + options.debounce_ms, window.first_at + most)
     if run_at > job.run_at:

@@ -47,6 +47,7 @@ class Engine:
     def _begin(self, now: Now) -> i64:
         """Move the clock, and do what is due; answers the budget left."""
         w = self._w
+        w.step += 1
         if now.elapsed_ms > w.elapsed_ms:
             w.elapsed_ms = now.elapsed_ms
         if now.wall_ms > w.wall_ms:

@@ -10,8 +10,8 @@ from mypy_extensions import i32, i64
 
 from tenure.core import bound, dependency, event
 from tenure.core.answer import Answers, Outcome
-from tenure.core.error import DependencyNotFound, InvalidRequest, Overloaded, PayloadTooLarge
-from tenure.core.job import TRAILING, Extras, Options
+from tenure.core.error import DependencyNotFound, InvalidRequest, Overloaded
+from tenure.core.job import Extras, Options
 from tenure.core.request import Batch
 from tenure.core.state import (
     BLOCKED,
@@ -22,14 +22,16 @@ from tenure.core.state import (
     SCHEDULED,
 )
 from tenure.engine.alarm import EXPIRE, Alarm
-from tenure.engine.atomic import check_options, rehearse
+from tenure.engine.atomic import rehearse
+from tenure.engine.check import check_item, expiry_time, run_time
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
 from tenure.engine.job import LINE, Job, Side, Spec
 from tenure.engine.place import make_ready, wait_until
+from tenure.engine.removal import drop_unused
 from tenure.engine.ring import activate
-from tenure.engine.room import has_bytes, overload, room_for, spend_rates
+from tenure.engine.room import NOTHING_AHEAD, has_bytes, overload, room_for, spend_rates
 from tenure.engine.world import Queue, World
 
 
@@ -41,6 +43,7 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
     if batch.atomic:
         refusal = rehearse(w, tenant, batch, above_limits)
         if refusal is not None:
+            _drop_unused(w, tenant, batch, refusal)
             return refusal
     answers = Answers(ids, READY)
     extras = batch.extras
@@ -65,7 +68,20 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
             answers.other[int(at)] = outcome
         at += 1
     answers.count = len(ids)
+    _drop_unused(w, tenant, batch, answers)
     return answers
+
+
+def _drop_unused(w: World, tenant: str, batch: Batch, answers: Answers) -> None:
+    """Queues that were made for jobs that were refused."""
+    if answers.other is None:
+        return
+    for at, outcome in answers.other.items():
+        if outcome.error is not None:
+            options = batch.options if batch.each is None else batch.each[at]
+            q = w.find_queue(tenant, options.queue)
+            if q is not None:
+                drop_unused(w, q)
 
 
 def _check_shape(batch: Batch) -> None:
@@ -158,28 +174,12 @@ def enqueue_one(
     w: World, tenant: str, options: Options, payload: object, extras: Extras | None, above_limits: bool
 ) -> Outcome:
     """One job, with everything that can be asked of it."""
-    if not isinstance(payload, bytes):
-        return refused(InvalidRequest("payload", payload, "it must be bytes"))
-    if len(payload) > w.payload_bytes_max:
-        return refused(PayloadTooLarge(len(payload), int(w.payload_bytes_max)))
-    error = check_options(w, tenant, options, extras)
+    error = check_item(w, tenant, options, payload, extras)
     if error is not None:
         return refused(error)
-    run_at: i64 = 0
-    if extras is not None and extras.run_at:
-        run_at = extras.run_at
-    elif options.delay_ms:
-        run_at = w.wall_ms + options.delay_ms
-    if extras is not None and extras.debounce_key and options.debounce_mode == TRAILING:
-        run_at = w.wall_ms + options.debounce_ms
-    run_at = max(run_at, w.wall_ms)
-    expires_at: i64 = 0
-    if extras is not None and extras.expires_at:
-        expires_at = extras.expires_at
-    elif options.ttl_ms:
-        expires_at = w.wall_ms + options.ttl_ms
-    if expires_at and expires_at <= run_at:
-        return refused(InvalidRequest("expires_at", int(expires_at), f"it must be after the run time, {int(run_at)}"))
+    assert isinstance(payload, bytes)
+    run_at = run_time(w, options, extras)
+    expires_at = expiry_time(w, options, extras)
     try:
         spec = w.spec(tenant, options)
     except Overloaded as overloaded:
@@ -210,7 +210,7 @@ def _insert(
                     return refused(DependencyNotFound(missing))
                 blocked = True
     if not above_limits:
-        overloaded = overload(w, t, q, len(payload))
+        overloaded = overload(w, t, q, len(payload), NOTHING_AHEAD)
         if overloaded is not None:
             return refused(overloaded)
         spend_rates(t, q, 1)

@@ -45,30 +45,50 @@ def limit_for(w: World, t: Tenant, key: str) -> Limit:
 
 
 def settings_for(w: World, t: Tenant | None, key: str) -> LimitSettings | None:
-    """The settings with the longest prefix of the key; the tenant's own win over shared ones of the same length."""
+    """The settings with the longest prefix of the key; the tenant's own win over shared ones of the same length.
+
+    Settings that only pause say nothing about the limit.
+    """
     own = t.limit_settings if t is not None else None
     if own is None and not w.limit_settings_shared:
         return None
     for length in range(len(key), -1, -1):
         prefix = key[:length]
         found = own.get(prefix) if own is not None else None
-        if found is None:
+        if found is None or found.only_pauses():
             found = w.limit_settings_shared.get(prefix)
-        if found is not None:
+        if found is not None and not found.only_pauses():
             return found
     return None
+
+
+def paused_until_for(w: World, t: Tenant | None, key: str) -> i64:
+    """Until when the key is paused by settings: those of any prefix of it, the tenant's own and shared ones."""
+    own = t.limit_settings if t is not None else None
+    until: i64 = 0
+    if own is None and not w.limit_settings_shared:
+        return until
+    for length in range(len(key) + 1):
+        prefix = key[:length]
+        found = own.get(prefix) if own is not None else None
+        if found is not None:
+            until = max(until, found.paused_until)
+        found = w.limit_settings_shared.get(prefix)
+        if found is not None:
+            until = max(until, found.paused_until)
+    return until
 
 
 def apply_settings(w: World, limit: Limit) -> None:
     t = w.tenants[limit.tenant] if limit.tenant >= 0 else None
     settings = settings_for(w, t, limit.key)
     limit.version = w.limits_version
+    limit.paused_until = max(limit.paused_until, paused_until_for(w, t, limit.key))
     if settings is None:
         limit.concurrency = UNLIMITED
         limit.bucket = None
         return
     limit.concurrency = settings.concurrency
-    limit.paused_until = max(limit.paused_until, settings.paused_until)
     rate = settings.rate
     if rate is None:
         limit.bucket = None
@@ -98,7 +118,9 @@ def is_held_by(w: World, t: Tenant, key: str) -> bool:
     if number >= 0:
         return capacity(w, w.limits[number]) <= 0
     settings = settings_for(w, t, key)
-    return settings is not None and (settings.concurrency == 0 or settings.paused_until > w.elapsed_ms)
+    if settings is not None and settings.concurrency == 0:
+        return True
+    return paused_until_for(w, t, key) > w.elapsed_ms
 
 
 def hindrance(w: World, t: Tenant, job: Job) -> i64:

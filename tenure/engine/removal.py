@@ -299,6 +299,12 @@ def plan_forgetting(w: World, q: Queue) -> None:
         w.elapsed.add(q.forget)
 
 
+def drop_unused(w: World, q: Queue) -> None:
+    """A queue that was made for a job that was refused goes at once."""
+    if q.forget is None and is_empty(q):
+        forget_queue(w, q)
+
+
 def forget_queue(w: World, q: Queue) -> None:
     """The alarm rang: if the queue is still empty and unset, it goes."""
     q.forget = None

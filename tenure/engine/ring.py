@@ -1,7 +1,8 @@
 """Whose turn it is: queues join their lane's ring when they have something to claim and leave when they have not.
 
 A lane is all queues of one name. Its tenants stand in the order of their turns: one that comes to have something to
-claim joins at the end; one that has been given as many jobs as its weight goes to the end. A claim serves the first it
+claim joins at the end; one that has been given as many jobs as its weight goes to the end. One that has nothing for a
+moment within a step, such as a queue whose only job changes its priority, keeps its turn. A claim serves the first it
 may serve. A claim over several queues takes the first over all their lanes, and what it gives a tenant counts in each
 of them; a claim for one tenant alone counts in none, because it takes nothing from the others.
 """
@@ -216,7 +217,7 @@ def _set_turn(q: Queue, ring: Ring, turn: i64) -> None:
 
 
 def _join(w: World, q: Queue, ring: Ring) -> None:
-    if q.rings == 0:
+    if q.rings == 0 and q.left_at != w.step:
         _new_turn(w, q)
     q.rings += 1
     ring.valid += 1
@@ -225,6 +226,7 @@ def _join(w: World, q: Queue, ring: Ring) -> None:
 
 def _leave(w: World, q: Queue, ring: Ring) -> None:
     q.rings -= 1
+    q.left_at = w.step
     ring.valid -= 1
     if ring.valid == 0:
         ring.queues.clear()
@@ -245,21 +247,28 @@ def _insert(ring: Ring, turn: i64, number: i64) -> None:
 
 def purge(w: World, q: Queue) -> None:
     """Drop leftovers of a queue that is about to be forgotten: its number will be given again."""
-    _rebuild(w, q.lane.ring)
+    if q.turn > 0:
+        _rebuild(w, q.lane.ring)
 
 
 def _rebuild(w: World, ring: Ring) -> None:
     queues: list[int] = []
     turns: list[int] = []
+    kept: set[int] = set()  # a queue that kept its turn may have left an entry with that turn behind
     for at in range(int(ring.head), len(ring.queues)):
         number = ring.queues[at]
         turn = ring.turns[at]
-        if _joined_turn(w.queues[number], ring) == turn and not (queues and queues[-1] == number):
+        if number not in kept and _joined_turn(w.queues[number], ring) == turn:
+            kept.add(number)
             queues.append(number)
             turns.append(turn)
     ring.queues = queues
     ring.turns = turns
     ring.head = 0
-    late = [(turn, number) for turn, number in ring.late if _joined_turn(w.queues[number], ring) == turn]
+    late: list[tuple[int, int]] = []
+    for turn, number in ring.late:
+        if number not in kept and _joined_turn(w.queues[number], ring) == turn:
+            kept.add(number)
+            late.append((turn, number))
     heapify(late)
     ring.late = late

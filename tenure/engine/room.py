@@ -3,6 +3,7 @@
 from mypy_extensions import i64
 
 from tenure.core.error import Overloaded
+from tenure.core.limit import Bucket
 from tenure.engine.world import Queue, Settings, Tenant, World
 
 RETRY_AFTER_MS = 1_000
@@ -41,22 +42,51 @@ def spend_rates(t: Tenant, q: Queue, count: i64) -> None:
         q.enqueue_bucket.take(count)
 
 
-def overload(w: World, t: Tenant, q: Queue, size: i64) -> Overloaded | None:
-    if w.jobs + w.staged_jobs >= w.settings.jobs_max:
+class Ahead:
+    """What the items of an atomic batch before this one will take."""
+
+    def __init__(self) -> None:
+        self.jobs: i64 = 0
+        self.bytes: i64 = 0
+        self.queues: dict[int, tuple[int, int]] = {}
+
+    def add(self, q: Queue, size: i64) -> None:
+        jobs, held = self.of(q)
+        self.jobs += 1
+        self.bytes += size
+        self.queues[int(q.number)] = (jobs + 1, held + int(size))
+
+    def of(self, q: Queue) -> tuple[int, int]:
+        return self.queues.get(int(q.number), (0, 0))
+
+
+NOTHING_AHEAD = Ahead()
+
+
+def overload(w: World, t: Tenant, q: Queue, size: i64, ahead: Ahead) -> Overloaded | None:
+    jobs: i64 = ahead.jobs
+    more: i64 = ahead.bytes + size
+    if w.jobs + w.staged_jobs + jobs >= w.settings.jobs_max:
         return Overloaded(f"the store ({int(w.settings.jobs_max)} jobs)", RETRY_AFTER_MS)
-    if not _fits(w.settings, w.bytes, size):
+    if not _fits(w.settings, w.bytes, more):
         return Overloaded(f"the store ({int(w.settings.bytes_max)} bytes)", RETRY_AFTER_MS)
     if t.settings is not None:
-        if 0 <= t.settings.jobs_max <= t.jobs:
+        if 0 <= t.settings.jobs_max <= t.jobs + jobs:
             return Overloaded(f"tenant {t.name} ({int(t.settings.jobs_max)} jobs)", RETRY_AFTER_MS)
-        if not _fits(t.settings, t.bytes, size):
+        if not _fits(t.settings, t.bytes, more):
             return Overloaded(f"tenant {t.name} ({int(t.settings.bytes_max)} bytes)", RETRY_AFTER_MS)
+    queue_jobs, queue_bytes = ahead.of(q)
     if q.settings is not None:
-        if 0 <= q.settings.jobs_max <= q.live():
+        if 0 <= q.settings.jobs_max <= q.live() + queue_jobs:
             return Overloaded(f"queue {q.name} ({int(q.settings.jobs_max)} jobs)", RETRY_AFTER_MS)
-        if not _fits(q.settings, q.bytes, size):
+        if not _fits(q.settings, q.bytes, queue_bytes + size):
             return Overloaded(f"queue {q.name} ({int(q.settings.bytes_max)} bytes)", RETRY_AFTER_MS)
-    for name, bucket in ((f"tenant {t.name}", t.enqueue_bucket), (f"queue {q.name}", q.enqueue_bucket)):
-        if bucket is not None and bucket.available(w.elapsed_ms) < 1:
-            return Overloaded(f"{name} (enqueue rate)", int(bucket.next_at_ms() - w.elapsed_ms))
+    if t.enqueue_bucket is not None and t.enqueue_bucket.available(w.elapsed_ms) <= jobs:
+        return _too_fast(w, f"tenant {t.name}", t.enqueue_bucket, jobs)
+    if q.enqueue_bucket is not None and q.enqueue_bucket.available(w.elapsed_ms) <= queue_jobs:
+        return _too_fast(w, f"queue {q.name}", q.enqueue_bucket, queue_jobs)
     return None
+
+
+def _too_fast(w: World, whose: str, bucket: Bucket, ahead: i64) -> Overloaded:
+    return Overloaded(f"{whose} (enqueue rate)", int(bucket.next_at_ms(ahead + 1) - w.elapsed_ms))

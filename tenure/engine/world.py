@@ -222,6 +222,7 @@ class Queue:
         self.turn: i64 = 0
         self.credit: i64 = 0
         self.rings: i64 = 0
+        self.left_at: i64 = 0  # the step in which it last left one
         self.in_ring: bool = False
         self.ring_turn: i64 = 0
         self.held: bool = False  # among its tenant's held_queues
@@ -313,6 +314,9 @@ class LimitSettings:
         self.shared: bool = False
         self.paused_until: i64 = 0
         self.changed: dict[str, object] = {}
+
+    def only_pauses(self) -> bool:
+        return len(self.changed) == 1 and "paused_ms" in self.changed
 
 
 class Tenant:
@@ -448,6 +452,7 @@ class World:
         self.last_id: i64 = 0
         self.last_claim: i64 = 0
         self.last_ticket: i64 = 0
+        self.step: i64 = 0
         self.last_turn: i64 = 0
         self.last_alarm: i64 = 0  # ids of alarms that have no natural one
         self.number_high: i64 = 0

@@ -1,7 +1,5 @@
 """What producers and operators do to jobs: cancel, discard, promote, priority, update, delay, clone, replay, remove."""
 
-import copy
-
 from tenure.core import dependency, request, state
 from tenure.core.answer import Outcome
 from tenure.core.error import AlreadySettled, Conflict, Error, JobNotFound
@@ -139,9 +137,8 @@ def edit(job: Job, order: Change) -> None:
 def clone(world: World, job: Job, order: Change) -> Job:
     """A new job like this one, without keys, dependencies, delay or expiry."""
     extras = Extras(group=job.extras.group, trace=job.extras.trace, tags=job.tags, metadata=dict(job.metadata))
-    options = copy.copy(job.options)
+    options = job.options.without_times()
     options.priority = job.priority
-    options.delay_ms = options.ttl_ms = options.debounce_ms = 0
     payload = job.payload if order.payload is None else order.payload
     if order.tags is not None:
         extras.tags = order.tags

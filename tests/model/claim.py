@@ -38,6 +38,7 @@ def claim(
     """Lease jobs: those of `answer`, or, when it is None, the ones the model would choose."""
     taken: list[Job] = []
     note_asking(world, context, wish)
+    world.last_lease += 1
     while len(taken) < wish.n:
         refresh_turns(world)
         choices = choices_of(world, context, wish)
@@ -134,6 +135,7 @@ def lease(world: World, context: Context, wish: Claim, job: Job, token: bytes) -
         world.elapsed + length_ms,
         world.wall + length_ms,
         world.elapsed + timeout_ms if timeout_ms else None,
+        world.last_lease,
     )
     job.tokens.append((token, context.connection))
     job.worker = wish.worker

@@ -63,7 +63,7 @@ def enqueue(
             raise DependencyNotFound(id)
     if not above_limits:
         check_room(world, tenant, options, body)
-    take_enqueue_tokens(world, tenant, options)
+        take_enqueue_tokens(world, tenant, options)
     return store(world, tenant, options, extras, body, run_at, expires_at)
 
 

@@ -204,10 +204,22 @@ class Model:
         refresh_turns(self.world)
 
     def configure_key(self, tenant: str, prefix: str, changes: dict[str, object]) -> None:
-        pause_ms = changes.pop("paused_ms", None)
-        if isinstance(pause_ms, int):
-            self.world.pauses[(tenant, prefix, True)] = self.world.elapsed + pause_ms
-        put(self.world.keys.setdefault((tenant, prefix), {}), changes)
+        if "paused_ms" in changes:
+            pause_ms = changes.pop("paused_ms")
+            self.pause_keys(tenant, prefix, pause_ms if isinstance(pause_ms, int) else 0)
+        settings = self.world.keys.setdefault((tenant, prefix), {})
+        put(settings, changes)
+        if not settings:
+            del self.world.keys[tenant, prefix]
+
+    def pause_keys(self, tenant: str, prefix: str, pause_ms: int) -> None:
+        """All keys that begin so; without a time it is lifted, and so is what handlers asked for those keys."""
+        pauses = self.world.pauses
+        pauses[(tenant, prefix, True)] = self.world.elapsed + pause_ms
+        if not pause_ms:
+            for owner, key, is_prefix in list(pauses):
+                if owner == tenant and key.startswith(prefix) and not is_prefix:
+                    del pauses[owner, key, is_prefix]
 
     # Reads.
 

@@ -208,10 +208,11 @@ def give_back(world: World, job: Job, verb: int, delay_ms: int) -> None:
 def extend(world: World, mint: Mint, context: Context, order: Extend) -> list[int | Error]:
     """Per job the new deadline in wall time, or why there is none."""
     answers: list[int | Error] = []
+    renewed: dict[tuple[int, int], int] = {}
     for at, id in enumerate(order.ids):
         given = order.tokens[at] if order.tokens is not None else None
         try:
-            answers.append(extend_one(world, live_job(world, mint, context, id, given), order.lease_ms))
+            answers.append(extend_one(world, live_job(world, mint, context, id, given), order.lease_ms, renewed))
         except Error as error:
             answers.append(error)
     return answers
@@ -224,13 +225,18 @@ def live_job(world: World, mint: Mint, context: Context, id: int, given: bytes |
     return job
 
 
-def extend_one(world: World, job: Job, lease_ms: int) -> int:
+def extend_one(world: World, job: Job, lease_ms: int, renewed: dict[tuple[int, int], int]) -> int:
+    """Jobs of one lease that get the same new deadline go on sharing one."""
     lease = job.lease
     assert lease is not None
     wanted = world.elapsed + (lease_ms or lease.length_ms)
     if lease.timeout_at is not None:
         wanted = min(wanted, lease.timeout_at)
     if wanted > lease.deadline:
+        if (lease.order, wanted) not in renewed:
+            world.last_lease += 1
+            renewed[lease.order, wanted] = world.last_lease
+        lease.order = renewed[lease.order, wanted]
         lease.deadline = wanted
         lease.until_wall = world.wall + wanted - world.elapsed
     return lease.until_wall

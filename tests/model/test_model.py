@@ -6,7 +6,6 @@ HYPOTHESIS_PROFILE=long python -m pytest tests/model/test_model.py     # a campa
 import os
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -343,10 +342,7 @@ class Machine(RuleBasedStateMachine):
         self.pair.configure(Context(tenant), Configure(subject, name, wish.settings_of(changes)))
 
 
-TestModel = pytest.mark.skipif(
-    os.environ.get("TENURE_BUILD") == "compiled",
-    reason="its harness copies values, which compiled classes do not allow yet",
-)(Machine.TestCase)
+TestModel = Machine.TestCase
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 TestModel.settings = settings(

@@ -1,8 +1,8 @@
 """What happens by itself when its time has come.
 
-All that is due is done at the time of the step, the most overdue first, then by (kind, id). How overdue something is,
-is told by its own clock: wall time for run times and expiry, elapsed time for leases. A job that becomes due by what
-another one did is done in the same step.
+All that is due is done at the time of the step, the most overdue first, then by (kind, id), leases in the order in
+which they were given or renewed. How overdue something is, is told by its own clock: wall time for run times and
+expiry, elapsed time for leases. A job that becomes due by what another one did is done in the same step.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,16 +37,16 @@ LEASE: Final = 2
 TIMEOUT: Final = 3
 HOLDOVER: Final = 4
 
-Timer = tuple[int, int, int, Callable[[], None]]
+Timer = tuple[int, int, int, int, Callable[[], None]]
 
 
 def apply_timers(world: World) -> None:
     sweep(world)
     while True:
-        timers = sorted([*due_by_wall(world), *due_by_elapsed(world)], key=lambda timer: timer[:3])
+        timers = sorted([*due_by_wall(world), *due_by_elapsed(world)], key=lambda timer: timer[:4])
         if not timers:
             break
-        timers[0][3]()
+        timers[0][4]()
     sweep(world)
     refresh_turns(world)
 
@@ -54,27 +54,24 @@ def apply_timers(world: World) -> None:
 def due_by_wall(world: World) -> Iterator[Timer]:
     for job in world.in_state(SCHEDULED, RETRYING):
         if job.run_at <= world.wall:
-            yield job.run_at - world.wall, RUN, job.id, partial(make_ready, world, job, DUE, "ready")
+            yield job.run_at - world.wall, RUN, 0, job.id, partial(make_ready, world, job, DUE, "ready")
     for job in world.in_state(SCHEDULED, BLOCKED, READY, RETRYING):
         if job.expires_at and job.expires_at <= world.wall:
-            yield job.expires_at - world.wall, EXPIRY, job.id, partial(expire, world, job)
+            yield job.expires_at - world.wall, EXPIRY, 0, job.id, partial(expire, world, job)
 
 
 def due_by_elapsed(world: World) -> Iterator[Timer]:
     for job in world.in_state(RUNNING):
         assert job.lease is not None
         if job.lease.deadline <= world.elapsed:
-            yield job.lease.deadline - world.elapsed, LEASE, job.id, partial(end_by_time, world, job, SETTLE_EXPIRED)
+            end = partial(end_by_time, world, job, SETTLE_EXPIRED)
+            yield job.lease.deadline - world.elapsed, LEASE, job.lease.order, job.id, end
         if job.lease.timeout_at is not None and job.lease.timeout_at <= world.elapsed:
-            yield (
-                job.lease.timeout_at - world.elapsed,
-                TIMEOUT,
-                job.id,
-                partial(end_by_time, world, job, SETTLE_TIMED_OUT),
-            )
+            end = partial(end_by_time, world, job, SETTLE_TIMED_OUT)
+            yield job.lease.timeout_at - world.elapsed, TIMEOUT, 0, job.id, end
     for hold in world.holdovers:
         if hold.deadline <= world.elapsed:
-            yield hold.deadline - world.elapsed, HOLDOVER, hold.job.id, partial(free, world, hold)
+            yield hold.deadline - world.elapsed, HOLDOVER, 0, hold.job.id, partial(free, world, hold)
 
 
 def expire(world: World, job: Job) -> None:

@@ -79,6 +79,7 @@ class Lease:
     deadline: int  # elapsed
     until_wall: int  # the deadline in wall time, as it was when granted or extended
     timeout_at: int | None  # elapsed
+    order: int  # of the claims and renewals that set deadlines
 
 
 @dataclass
@@ -232,6 +233,7 @@ class World:
         self.number_high = 0
         self.number_low = 0
         self.last_joined = 0
+        self.last_lease = 0
         self.last_ended = 0
         self.turns: list[str] = []  # tenants with claimable jobs, the next one first
         self.credit: dict[str, int] = {}
@@ -243,7 +245,17 @@ class World:
         self.elapsed = max(self.elapsed, int(now.elapsed_ms))
 
     def copy(self) -> "World":
-        return copy.deepcopy(self)
+        """Jobs and settings anew; requests and values, which nobody changes, are shared."""
+        return copy.deepcopy(self, {id(value): value for value in self.values()})
+
+    def values(self) -> Iterator[object]:
+        for job in (*self.jobs.values(), *self.graves.values()):
+            yield from (job.options, job.extras)
+        for waiter in self.waiters:
+            yield from (waiter.context, waiter.claim)
+        for settings in (*self.queues.values(), *self.keys.values(), *self.tenants.values(), self.store):
+            yield from (value for value in settings.values() if isinstance(value, Rate))
+        yield from (bucket.rate for bucket in self.buckets.values())
 
     def restore(self, before: "World") -> None:
         """Back to a copy made before. Jobs are other objects afterwards."""

@@ -184,6 +184,35 @@ async def paused_prefix_holds_all_its_keys_for_a_time(rig: Rig) -> None:
     assert sorted(payloads(await rig.claim(9))) == [b"1", b"2"]
 
 
+@behaviour(10, needs=NEEDS, rulings=(37, 38))
+async def pause_of_a_longer_prefix_leaves_the_limit_of_a_shorter_one(rig: Rig) -> None:
+    await rig.set_key("api:", concurrency=1)
+    await rig.set_key("api:1", paused_ms=5_000)
+    await rig.enqueue_ids([b"1", b"1 again"], limit_keys=["api:1"])
+    assert await rig.claim(9) == []
+    await rig.advance(5_000)
+    assert payloads(await rig.claim(9)) == [b"1"]
+
+
+@behaviour(10, needs=NEEDS, rulings=(38,))
+async def pause_of_a_shorter_prefix_holds_keys_with_limits_of_their_own(rig: Rig) -> None:
+    await rig.set_key("api:1", concurrency=1)
+    await rig.set_key("api:", paused_ms=5_000)
+    await rig.enqueue(b"1", limit_keys=["api:1"])
+    assert await rig.claim(9) == []
+    await rig.advance(5_000)
+    assert payloads(await rig.claim(9)) == [b"1"]
+
+
+@behaviour(10, needs=NEEDS, rulings=(37,))
+async def prefix_whose_settings_were_taken_back_gives_way_to_a_shorter_one(rig: Rig) -> None:
+    await rig.set_key("api:", concurrency=1)
+    await rig.set_key("api:1", concurrency=5)
+    await rig.set_key("api:1", concurrency=None)
+    await rig.enqueue_ids([b"1", b"1 again"], limit_keys=["api:1"])
+    assert payloads(await rig.claim(9)) == [b"1"]
+
+
 @behaviour(10, needs=NEEDS, rulings=(38,))
 async def handler_pauses_its_own_key_only(rig: Rig) -> None:
     await rig.set_key("api:", concurrency=9)

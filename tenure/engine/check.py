@@ -1,0 +1,61 @@
+"""What may be wrong with an item of a batch, whatever else is in the store; and its times."""
+
+from mypy_extensions import i64
+
+from tenure.core.error import Error, InvalidRequest, PayloadTooLarge
+from tenure.core.job import TRAILING, Extras, Options
+from tenure.engine.world import World
+
+
+def check_item(w: World, tenant: str, options: Options, payload: object, extras: Extras | None) -> Error | None:
+    if not isinstance(payload, bytes):
+        return InvalidRequest("payload", payload, "it must be bytes")
+    if len(payload) > w.payload_bytes_max:
+        return PayloadTooLarge(len(payload), int(w.payload_bytes_max))
+    error = _check_options(w, tenant, options, extras)
+    if error is not None:
+        return error
+    run_at = run_time(w, options, extras)
+    expires_at = expiry_time(w, options, extras)
+    if expires_at and expires_at <= run_at:
+        return InvalidRequest("expires_at", int(expires_at), f"it must be after the run time, {int(run_at)}")
+    return None
+
+
+def run_time(w: World, options: Options, extras: Extras | None) -> i64:
+    """When the job may run, at the earliest now."""
+    if extras is not None:
+        if extras.debounce_key and options.debounce_mode == TRAILING:
+            return w.wall_ms + options.debounce_ms
+        if extras.run_at:
+            return max(extras.run_at, w.wall_ms)
+    return w.wall_ms + options.delay_ms
+
+
+def expiry_time(w: World, options: Options, extras: Extras | None) -> i64:
+    """When the job expires if it has not been started; 0 for never."""
+    if extras is not None and extras.expires_at:
+        return extras.expires_at
+    return w.wall_ms + options.ttl_ms if options.ttl_ms else 0
+
+
+def _check_options(w: World, tenant: str, options: Options, extras: Extras | None) -> Error | None:
+    if options.lifo:
+        if extras is not None and extras.group:
+            return InvalidRequest("lifo", True, "a group keeps the order of joining; leave out lifo or group")
+        q = w.find_queue(tenant, options.queue)
+        if q is not None and q.age_ms:
+            return InvalidRequest("lifo", True, f"queue {options.queue} has ageing (age_ms); leave out lifo")
+    if extras is None:
+        if options.debounce_ms:
+            return InvalidRequest("debounce_ms", options.debounce_ms, "it needs a debounce_key")
+        return None
+    if extras.run_at and options.delay_ms:
+        return InvalidRequest("run_at", extras.run_at, "give either run_at or delay_ms")
+    if extras.expires_at and options.ttl_ms:
+        return InvalidRequest("expires_at", extras.expires_at, "give either expires_at or ttl_ms")
+    if extras.debounce_key and not options.debounce_ms:
+        return InvalidRequest("debounce_key", extras.debounce_key, "it needs debounce_ms")
+    if options.debounce_ms and not extras.debounce_key:
+        return InvalidRequest("debounce_ms", options.debounce_ms, "it needs a debounce_key")
+    return None

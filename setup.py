@@ -12,7 +12,7 @@ from setuptools import Distribution, Extension, setup
 from setuptools.errors import BaseError, CCompilerError
 
 # Modules that hold msgspec structs or exceptions only.
-EXCLUDED: frozenset[str] = frozenset({"tenure/core/error.py", "tenure/core/record.py"})
+EXCLUDED: frozenset[str] = frozenset({"tenure/core/error.py", "tenure/core/fact.py", "tenure/core/record.py"})
 
 COMPILED_PACKAGES = ("tenure/core", "tenure/engine")
 

@@ -199,3 +199,19 @@ class Timeout(Error, TimeoutError):
 
 class Internal(Error):
     status = 500
+
+
+def from_fields(code: str, message: str, fields: dict[str, object]) -> Error:
+    """The error that was written down, or came over a wire, as its code, message and fields."""
+    for kind in _kinds(Error):
+        if kind.__name__ == code:
+            error = kind.__new__(kind)
+            Error.__init__(error, message, **fields)
+            for name, value in fields.items():
+                setattr(error, name, value)
+            return error
+    return Internal(message, **fields)
+
+
+def _kinds(kind: type[Error]) -> list[type[Error]]:
+    return [kind, *(found for child in kind.__subclasses__() for found in _kinds(child))]

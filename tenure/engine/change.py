@@ -36,6 +36,7 @@ from tenure.engine.ending import count_live, end_lease, finish, finish_side
 from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import ASIDE, LINE, PARKED, Job
+from tenure.engine.journal import SWEEP
 from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_until
 from tenure.engine.removal import erase, keep_outcome, let_go, take_from_kept, uncount_terminal
 from tenure.engine.world import OWED_SWEEP, Owed, Queue, World
@@ -86,6 +87,7 @@ def _begin_sweep(w: World, context: Context, request: Change) -> Answers:
     owed.tenant = context.tenant
     owed.upto = w.last_id
     w.owed.append(owed)
+    w.journal.mark((SWEEP, int(owed.id)))
     return Answers([], -1, None, 0, int(w.last_ticket))
 
 
@@ -311,6 +313,8 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
     count_live(w, q, job, 1)
     side = side_of(job)
     side.replays += 1
+    if side.pins > 0:
+        side.told_upto = w.last_id
     side.reason = ""
     side.error = None
     side.expires_at = 0
@@ -328,6 +332,7 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
     if side.extras is not None:
         _retake_keys(w, q, job, side.extras)
         if side.extras.depends_on:
+            side.rejoined = w.last_id
             depend(w, job, True)
     job.seq += 1
     job.state = READY

@@ -15,6 +15,7 @@ from tenure.core.job import LEASE_DEFAULT_MS
 from tenure.core.request import Claim
 from tenure.core.state import CLAIM, EXPIRE, REASON_EXPIRED, RUNNING, SETTLE_NONE
 from tenure.core.tenant import ANY_TENANT
+from tenure.engine import journal
 from tenure.engine.alarm import TIMEOUT, Alarm
 from tenure.engine.ending import fail_waiting
 from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec
@@ -312,8 +313,10 @@ def _take_from_queue(w: World, taking: Taking, q: Queue, most: i64) -> i64:
         t.running += got
         if q.bucket is not None:
             q.bucket.take(got)
+            w.journal.mark((journal.QUEUE, q.tenant_name, q.name))
         if t.bucket is not None:
             t.bucket.take(got)
+            w.journal.mark((journal.TENANT, t.name))
     if q.order.size == 0:
         deactivate(w, q)
     if not may_start(w, q):

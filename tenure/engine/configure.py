@@ -10,10 +10,12 @@ from tenure.core.job import Options
 from tenure.core.limit import Bucket, Rate
 from tenure.core.request import KEY, QUEUE, STORE, SUBJECT_NAMES, TENANT, WORKER, Configure
 from tenure.core.tenant import Context
+from tenure.engine import journal
 from tenure.engine.alarm import WORKER as WORKER_ALARM
 from tenure.engine.alarm import Alarm
 from tenure.engine.duty import lose_worker
 from tenure.engine.job import NO_SPEC, Spec
+from tenure.engine.parking import mark_limit
 from tenure.engine.place import regroup
 from tenure.engine.removal import is_empty, plan_forgetting, reconsider
 from tenure.engine.ring import reactivate_tenant, refresh
@@ -133,6 +135,7 @@ def _configure_queue(w: World, context: Context, name: str, changes: dict[str, o
         _set_queue(w, q, field, value)
         _set_common(q.settings, field, value)
         _note(q.settings, field, value, changes[field])
+    w.journal.mark((journal.QUEUE, q.tenant_name, q.name))
     _after_queue(w, q, set(checked), was_paused)
     shown = _shown(q.settings.changed)
     if not q.settings.changed:
@@ -211,11 +214,14 @@ def _configure_key(w: World, context: Context, prefix: str, changes: dict[str, o
         else:
             settings.changed[field] = changes[field]
     _file_key(w, t, settings, was_shared)
+    w.journal.mark((journal.KEY, "" if was_shared else t.name, prefix))
+    w.journal.mark((journal.KEY, "" if settings.shared else t.name, prefix))
     w.limits_version += 1
     for limit in list(w.limits.values()):
         if limit.key.startswith(prefix):
             if settings.paused_until <= w.elapsed_ms and "paused_ms" in checked:
                 limit.paused_until = 0
+                mark_limit(w, limit)
             w.owed.append(Owed(OWED_TOP_UP, limit.number))
     spec = Spec(Options(queue="", task=""), int(t.number), t.name, 0)
     w.log.notice(None, event.LIMITS_CHANGED, 0, spec, "", {"key": prefix, **_shown(settings.changed)})
@@ -264,6 +270,7 @@ def _configure_tenant(w: World, name: str, changes: dict[str, object]) -> dict[s
             t.queues_max = _number(value, bound.QUEUES_PER_TENANT_MAX)
         _set_common(t.settings, field, value)
         _note(t.settings, field, value, changes[field])
+    w.journal.mark((journal.TENANT, t.name))
     for number in t.queues.values():
         q = w.queues[number]
         if any(field.startswith("keep_") for field in checked):
@@ -292,6 +299,7 @@ def _configure_store(w: World, changes: dict[str, object]) -> dict[str, object]:
         elif field == "events_max":
             w.log.events_max = _number(value, bound.EVENTS_MAX)
         _note(settings, field, value, changes[field])
+    w.journal.mark((journal.STORE,))
     if "terminal_jobs_max" in checked or "terminal_bytes_max" in checked:
         w.owed.append(Owed(OWED_CAP, 0))
     if any(field.startswith("keep_") for field in checked):

@@ -17,6 +17,7 @@ from tenure.core.state import (
 )
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Spec
+from tenure.engine.journal import IDEMPOTENCY, WINDOW
 from tenure.engine.keys import Keys
 from tenure.engine.place import wait_until
 from tenure.engine.world import IdempotencyKey, Queue, Window, World
@@ -99,6 +100,7 @@ def replace(w: World, job: Job, payload: bytes, extras: Extras | None) -> None:
 
 
 def set_payload(w: World, job: Job, payload: bytes) -> None:
+    job.rewritten = True
     grown: i64 = len(payload) - len(job.payload)
     job.payload = payload
     w.queue_of(job).bytes += grown
@@ -145,6 +147,7 @@ def take_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
         name = f"{options.task}\n{extras.idempotency_key}"
         entry = IdempotencyKey(w.wall_ms + options.idempotency_ttl_ms, w.next_alarm_id(), q.number, name, job.id)
         q.idempotent[name] = entry
+        w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, name))
         w.wall.add(entry)
     if extras.debounce_key:
         _open_window(w, q, job, extras.debounce_key)
@@ -157,6 +160,7 @@ def _open_window(w: World, q: Queue, job: Job, key: str) -> None:
     trailing = options.debounce_mode == TRAILING
     window = Window(w.wall_ms + options.debounce_ms, w.next_alarm_id(), q.number, key, job.id, w.wall_ms, trailing)
     q.windows[key] = window
+    w.journal.mark((WINDOW, q.tenant_name, q.name, key))
     if trailing:
         assert job.side is not None
         job.side.debounced = True

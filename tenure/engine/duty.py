@@ -29,6 +29,7 @@ from tenure.core.state import (
     EXPIRE as EXPIRE_CAUSE,
 )
 from tenure.engine import alarm as kinds
+from tenure.engine import journal
 from tenure.engine.alarm import Alarm
 from tenure.engine.change import apply, become_ready
 from tenure.engine.claim import forget_waiter, serve
@@ -37,11 +38,13 @@ from tenure.engine.ending import end_holdover, fail_waiting
 from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
+from tenure.engine.load import drop_chunks, mark_load
 from tenure.engine.parking import settle_limits, top_up
 from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
 from tenure.engine.query import matches
 from tenure.engine.removal import clear_out, forget_queue, hold_cap, remove, trim
 from tenure.engine.ring import activate, reactivate_tenant
+from tenure.engine.session import forget_session
 from tenure.engine.settle import expire_lease, time_out
 from tenure.engine.world import (
     DAY_MS,
@@ -223,6 +226,7 @@ def _free_idempotency(w: World, entry: IdempotencyKey) -> None:
     job = w.index.get(entry.job)
     if job is None or is_terminal(int(job.state)):
         del q.idempotent[entry.key]
+        w.journal.mark((journal.IDEMPOTENCY, q.tenant_name, q.name, entry.key))
         if not q.idempotent:
             q.idempotent = None
 
@@ -231,6 +235,7 @@ def _close_window(w: World, window: Window) -> None:
     q = w.queues[window.queue]
     if q.windows is not None and q.windows.get(window.key) is window:
         del q.windows[window.key]
+        w.journal.mark((journal.WINDOW, q.tenant_name, q.name, window.key))
         if not q.windows:
             q.windows = None
 
@@ -246,6 +251,7 @@ def _trim_outcomes(w: World) -> None:
                 next_at = until if next_at == 0 else min(next_at, until)
                 break
             del kept[first]
+            w.journal.mark((journal.CUSTOM, t.name, first))
     w.outcomes_alarm = None
     if next_at:
         w.outcomes_alarm = Alarm(next_at, kinds.OUTCOME, 0)
@@ -259,8 +265,7 @@ def _forget_session(w: World, alarm: Alarm) -> None:
     if due > w.elapsed_ms:
         w.elapsed.add(Alarm(due, kinds.SESSION, alarm.id))
     else:
-        del w.sessions[name]
-        del w.session_names[int(alarm.id)]
+        forget_session(w, name)
 
 
 def _give_up(w: World, alarm: Alarm) -> None:
@@ -313,6 +318,7 @@ def _forget_load(w: World, alarm: Alarm) -> None:
     del w.load_names[int(alarm.id)]
     if staged is not None:
         w.staged_jobs -= staged.jobs
+        mark_load(w, staged)
         del w.loads[name]
 
 
@@ -385,8 +391,12 @@ def _hear(w: World, job: Job, state: i64) -> None:
         side.succeeded += 1
     else:
         side.failed += 1
-    if job.state != BLOCKED:
-        return
+    if job.state == BLOCKED:
+        release_blocked(w, job)
+
+
+def release_blocked(w: World, job: Job) -> None:
+    """If its dependencies allow, or forbid for good, that the job runs, it stops waiting for them."""
     verdict = judge(job)
     if verdict == dependency.WAIT:
         return
@@ -427,6 +437,7 @@ def _unpin(w: World, job: Job) -> None:
 
 def _sweep(w: World, owed: Owed, budget: i64) -> i64:
     """Go through the jobs that were there when the sweep began and change those that match."""
+    w.journal.mark((journal.SWEEP, int(owed.id)))
     change = owed.change
     filter = owed.filter
     assert change is not None and filter is not None
@@ -466,6 +477,7 @@ def _sweep(w: World, owed: Owed, budget: i64) -> i64:
 def _publish(w: World, owed: Owed, budget: i64) -> i64:
     """Let the jobs of a published load in, like any enqueue; room was kept for them when they were staged."""
     staged = w.loads[w.load_names[int(owed.id)]]
+    w.journal.mark((journal.LOAD, staged.tenant, staged.load_id))
     while owed.batches and budget > 0:
         batch = owed.batches[0]
         at = owed.at
@@ -487,6 +499,7 @@ def _publish(w: World, owed: Owed, budget: i64) -> i64:
             owed.at = 0
     if not owed.batches:
         staged.done = True
+        drop_chunks(w, staged)
         w.owed.popleft()
     return budget
 

@@ -26,6 +26,7 @@ from tenure.core.token import claim_of
 from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Lease
+from tenure.engine.journal import HOLDOVER, IDEMPOTENCY, WINDOW
 from tenure.engine.parking import give_back
 from tenure.engine.place import (
     drop_if_empty,
@@ -106,6 +107,7 @@ def _hold_over(w: World, q: Queue, job: Job, lease: Lease) -> None:
     q.held_over += 1
     w.tenants[q.tenant].held_over += 1
     w.holdovers[(claim, int(job.id))] = holdover
+    w.journal.mark((HOLDOVER, claim, int(job.id)))
     w.elapsed.add(holdover)
 
 
@@ -122,6 +124,7 @@ def confirm(w: World, context: Context, token: bytes, job_id: int) -> None:
 
 def end_holdover(w: World, holdover: Holdover) -> None:
     del w.holdovers[(int(holdover.claim), int(holdover.job))]
+    w.journal.mark((HOLDOVER, int(holdover.claim), int(holdover.job)))
     q = w.queues[holdover.queue]
     t = w.tenants[q.tenant]
     q.held_over -= 1
@@ -137,6 +140,7 @@ def end_holdover(w: World, holdover: Holdover) -> None:
             # It timed out and is to be tried again: in strict order the slot is its own.
             side_of(job).holds_group = True
             group.kept.append(int(job.id))
+            w.journal.touch(job)
         else:
             free_slot(w, q, group)
         drop_if_empty(q, group)
@@ -211,9 +215,9 @@ def finish_side(w: World, q: Queue, job: Job) -> None:
             if q.unique.size == 0:
                 q.unique = None
         if extras.idempotency_key:
-            _free_idempotency(q, extras.idempotency_key, job)
+            _free_idempotency(w, q, extras.idempotency_key, job)
         if side.debounced:
-            _close_window(q, extras.debounce_key, job)
+            _close_window(w, q, extras.debounce_key, job)
         if extras.group:
             leave_group(w, q, job)
         if extras.depends_on:
@@ -230,16 +234,17 @@ def finish_side(w: World, q: Queue, job: Job) -> None:
         _answer_watchers(w, job)
 
 
-def _free_idempotency(q: Queue, key: str, job: Job) -> None:
+def _free_idempotency(w: World, q: Queue, key: str, job: Job) -> None:
     """Kept on until its time from enqueue is over; if it is over already, the key is free with the job's end."""
     name = f"{job.spec.options.task}\n{key}"
     if q.idempotent is not None:
         entry = q.idempotent.get(name)
         if entry is not None and entry.job == job.id and not entry.live:
             del q.idempotent[name]
+            w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, name))
 
 
-def _close_window(q: Queue, key: str, job: Job) -> None:
+def _close_window(w: World, q: Queue, key: str, job: Job) -> None:
     """A trailing window ends when its job is no longer waiting to run."""
     side = side_of(job)
     side.debounced = False
@@ -247,6 +252,7 @@ def _close_window(q: Queue, key: str, job: Job) -> None:
         window = q.windows.get(key)
         if window is not None and window.job == job.id:
             del q.windows[key]
+            w.journal.mark((WINDOW, q.tenant_name, q.name, key))
             if not q.windows:
                 q.windows = None
 

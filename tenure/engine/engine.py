@@ -26,6 +26,7 @@ from tenure.engine.enqueue import enqueue
 from tenure.engine.job import Job
 from tenure.engine.load import load
 from tenure.engine.place import side_of
+from tenure.engine.redo import take
 from tenure.engine.session import NOT_SEEN, look_up, note, still_leased
 from tenure.engine.settle import append, extend, settle
 from tenure.engine.verify import verify
@@ -36,11 +37,22 @@ EVENT_RUNS_PER_READ = 10_000
 
 
 class Engine:
-    def __init__(self, secret: bytes, epoch: int, now: Now) -> None:
+    def __init__(self, secret: bytes, epoch: int, now: Now, world: World | None = None) -> None:
+        """A new engine, or, with the world that `engine.restore` made, one that goes on."""
         if not 16 <= len(secret) <= 64:
             raise InvalidRequest("secret", len(secret), "it must have 16 to 64 bytes")
-        self._w = World(secret, epoch, now.wall_ms, now.elapsed_ms)
-        self._w.log.begin(now.wall_ms)
+        self._w = World(secret, epoch, now.wall_ms, now.elapsed_ms) if world is None else world
+        self._w.log.begin(self._w.wall_ms)
+
+    # The journal.
+
+    def keep_journal(self) -> None:
+        """From now on what changes is noted for `take`; before the first step."""
+        self._w.journal.on = True
+
+    def take(self) -> bytes:
+        """A record of what changed since the last one, see `engine.redo`; empty when nothing did."""
+        return take(self._w)
 
     # Steps.
 

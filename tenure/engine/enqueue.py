@@ -123,7 +123,7 @@ def _enqueue_plain(w: World, tenant: str, batch: Batch, answers: Answers) -> i64
         size += len(payload)
     if not has_bytes(w, t, q, size):
         return 0
-    spend_rates(t, q, count)
+    spend_rates(w, t, q, count)
     now: i64 = w.wall_ms
     priority = i32(options.priority)
     rank: i64 = spec.rank
@@ -165,6 +165,7 @@ def _enqueue_plain(w: World, tenant: str, batch: Batch, answers: Answers) -> i64
     q.bytes += size
     t.bytes += size
     w.bytes += size
+    w.journal.born_in_a_row(id - count + 1, id)
     if not q.in_ring:
         activate(w, q)
     return count
@@ -213,13 +214,14 @@ def _insert(
         overloaded = overload(w, t, q, len(payload), NOTHING_AHEAD)
         if overloaded is not None:
             return refused(overloaded)
-        spend_rates(t, q, 1)
+        spend_rates(w, t, q, 1)
     w.last_id += 1
     job = Job(w.last_id, spec, payload, w.wall_ms, i32(spec.options.priority), spec.rank)
     job.side = side
     job.run_at = run_at
     spec.jobs += 1
     w.index.add(job)
+    w.journal.born(job)
     count_live(w, q, job, 1)
     if side is not None:
         if expires_at:

@@ -3,8 +3,7 @@
 Events that come in a row and differ only in their job are one run: a header, then a few bytes per event. 10,000 jobs
 enqueued by one request cost about five bytes each.
 
-Format, version 1. Numbers are varints (seven bits a byte, low first) unless said otherwise; signed ones are zigzag;
-texts are their length and UTF-8.
+Format, version 1. Numbers and texts as in `engine.code`, unless said otherwise.
 
     run     bytes u32 · count u32 · layout u8 · type u8 · cause u8 · state+1 u8 · at i64 · first seq i64
             tenant · queue · task · worker, then the layout's header and rows; job ids are signed steps from the last
@@ -34,7 +33,9 @@ from tenure.core.error import EventsLost
 from tenure.core.event import EVENT_NAMES, MESSAGE_BYTES_MAX
 from tenure.core.record import Event, Failed
 from tenure.core.state import CAUSE_NAMES, STATE_NAMES
+from tenure.engine.code import Cursor, put, put_signed, put_text
 from tenure.engine.job import NO_SPEC, Job, Spec
+from tenure.engine.journal import Journal
 
 VERSION: Final = 1
 CHUNK_BYTES: Final = 64 * 1024
@@ -57,8 +58,9 @@ class Chunk:
 
 
 class EventLog:
-    def __init__(self, events_max: i64) -> None:
+    def __init__(self, events_max: i64, journal: Journal) -> None:
         self.events_max: i64 = events_max
+        self._journal = journal  # whatever has an event has changed
         self.seq: i64 = 0  # of the newest event
         self._chunks: list[Chunk] = []
         self._out = BytesWriter()
@@ -79,6 +81,12 @@ class EventLog:
         self._encoded_worker: str = ""  # the last one written, and its bytes: most runs are of the same worker
         self._worker_bytes: bytes = _text("")
 
+    def resume(self, seq: i64, at: i64) -> None:
+        """Go on after an event that an earlier log gave."""
+        self.seq = seq
+        self._out_first = seq + 1
+        self._at = at
+
     def begin(self, at: i64) -> None:
         """A new step: its events have this time."""
         if at != self._at:
@@ -91,29 +99,29 @@ class EventLog:
         self._open(L_ENQUEUED, type, cause, job.state, job.spec, "", "", NO_FAILURE)
         out = self._out
         self._step_to(job.id)
-        _put_signed(out, job.run_at - self._at)
+        put_signed(out, job.run_at - self._at)
         side = job.side
         if side is None:
             out.append(u8(0))
-            _put(out, len(job.payload))
+            put(out, len(job.payload))
             out.append(u8(0))
             return
-        _put_signed(out, side.expires_at - self._at if side.expires_at else 0)
-        _put(out, len(job.payload))
+        put_signed(out, side.expires_at - self._at if side.expires_at else 0)
+        put(out, len(job.payload))
         extras = side.extras
         if extras is None:
             out.append(u8(0))
             return
         flags = (1 if extras.group else 0) | (2 if extras.unique_key else 0) | (4 if extras.depends_on else 0)
-        _put(out, flags)
+        put(out, flags)
         if extras.group:
-            _put_text(out, extras.group)
+            put_text(out, extras.group)
         if extras.unique_key:
             out.write(sha256(extras.unique_key.encode("utf-8", "replace")).digest()[:8])
         if extras.depends_on:
-            _put(out, len(extras.depends_on))
+            put(out, len(extras.depends_on))
             for id in extras.depends_on:
-                _put(out, id)
+                put(out, id)
 
     def enqueued_next(self, payload_bytes: i64) -> None:
         """The next job of the run that `enqueued` has just opened or joined: the next id, nothing special about it."""
@@ -124,43 +132,46 @@ class EventLog:
         out.append(u8(2))
         out.append(u8(0))
         out.append(u8(0))
-        _put(out, payload_bytes)
+        put(out, payload_bytes)
         out.append(u8(0))
 
     def started(self, job: Job, worker: str, cause: i64) -> None:
+        self._journal.touch(job)
         self._open(L_STARTED, 2, cause, job.state, job.spec, worker, "", NO_FAILURE)
         out = self._out
         self._step_to(job.id)
-        _put(out, i64(job.seq))
-        _put(out, i64(job.attempt))
-        _put(out, i64(job.delivery))
-        _put(out, self._at - job.ready_at)
+        put(out, i64(job.seq))
+        put(out, i64(job.attempt))
+        put(out, i64(job.delivery))
+        put(out, self._at - job.ready_at)
 
     def ended(
         self, job: Job, type: i64, cause: i64, worker: str, reason: str, failed: Failed, attempt: i64, result_bytes: i64
     ) -> None:
         """An attempt is over. `attempt` is the one that ended, also when it was given back."""
+        self._journal.touch(job)
         self._open(L_ENDED, type, cause, job.state, job.spec, worker, reason, failed)
         out = self._out
         at: i64 = self._at
         self._step_to(job.id)
-        _put(out, i64(job.seq))
-        _put(out, attempt)
-        _put(out, i64(job.delivery))
-        _put(out, at - job.created_at)
-        _put(out, at - job.ready_at)
-        _put(out, at - job.started_at)
-        _put(out, result_bytes)
-        _put_signed(out, job.run_at - at)
+        put(out, i64(job.seq))
+        put(out, attempt)
+        put(out, i64(job.delivery))
+        put(out, at - job.created_at)
+        put(out, at - job.ready_at)
+        put(out, at - job.started_at)
+        put(out, result_bytes)
+        put_signed(out, job.run_at - at)
 
     def plain(self, job: Job, type: i64, cause: i64, state: i32, reason: str, failed: Failed) -> None:
+        self._journal.touch(job)
         self._open(L_PLAIN, type, cause, state, job.spec, "", reason, failed)
         out = self._out
         self._step_to(job.id)
-        _put(out, i64(job.seq))
-        _put(out, i64(job.attempt))
-        _put(out, i64(job.delivery))
-        _put_signed(out, job.run_at - self._at)
+        put(out, i64(job.seq))
+        put(out, i64(job.attempt))
+        put(out, i64(job.delivery))
+        put_signed(out, job.run_at - self._at)
 
     def notice(
         self, job: Job | None, type: i64, cause: i64, spec: Spec, worker: str, detail: dict[str, object]
@@ -168,6 +179,7 @@ class EventLog:
         state: i32 = -1
         if job is not None:
             state = job.state
+            self._journal.touch(job)
         self._open(L_NOTICE, type, cause, state, spec, worker, "", NO_FAILURE)
         out = self._out
         if job is None:
@@ -175,15 +187,15 @@ class EventLog:
             out.write(b"\0\0\0")
         else:
             self._step_to(job.id)
-            _put(out, i64(job.seq))
-            _put(out, i64(job.attempt))
-            _put(out, i64(job.delivery))
+            put(out, i64(job.seq))
+            put(out, i64(job.attempt))
+            put(out, i64(job.delivery))
         text = msgspec.json.encode(detail)
-        _put(out, len(text))
+        put(out, len(text))
         out.write(text)
 
     def _step_to(self, id: i64) -> None:
-        _put_signed(self._out, id - self._last_id)
+        put_signed(self._out, id - self._last_id)
         self._last_id = id
 
     def _open(
@@ -231,19 +243,19 @@ class EventLog:
         out.write(self._worker_bytes)
         if layout == L_ENQUEUED:
             options = spec.options
-            _put_signed(out, options.priority)
-            _put(out, options.max_attempts)
-            _put(out, len(options.limit_keys))
+            put_signed(out, options.priority)
+            put(out, options.max_attempts)
+            put(out, len(options.limit_keys))
             for key in options.limit_keys:
-                _put_text(out, key)
+                put_text(out, key)
         elif layout == L_ENDED or layout == L_PLAIN:
             if not reason and failed is NO_FAILURE:
                 out.write(b"\0\0\0\0")
                 return
-            _put_text(out, reason)
-            _put_text(out, failed.type)
-            _put_text(out, clip("message", failed.message, MESSAGE_BYTES_MAX))
-            _put_text(out, failed.fingerprint)
+            put_text(out, reason)
+            put_text(out, failed.type)
+            put_text(out, clip("message", failed.message, MESSAGE_BYTES_MAX))
+            put_text(out, failed.fingerprint)
 
     def _close(self) -> None:
         start: i64 = self._start
@@ -318,11 +330,11 @@ class EventLog:
         return chunks
 
 
-class Reader:
+class Reader(Cursor):
     """Reads one run."""
 
     def __init__(self, data: bytes, start: i64) -> None:
-        self._data = data
+        super().__init__(data, start + 28)
         self._count = i64(read_i32_le(data, start + 4))
         self._layout: i64 = data[start + 8]
         self._type = EVENT_NAMES[data[start + 9]]
@@ -331,11 +343,10 @@ class Reader:
         self._state = STATE_NAMES[state - 1] if 0 < state <= len(STATE_NAMES) else ""
         self._time: i64 = read_i64_le(data, start + 12)
         self._seq: i64 = read_i64_le(data, start + 20)
-        self._pos: i64 = start + 28
-        self.tenant = self._text()
-        self._queue = self._text()
-        self._task = self._text()
-        self._worker = self._text()
+        self.tenant = self.text()
+        self._queue = self.text()
+        self._task = self.text()
+        self._worker = self.text()
         self._priority: i64 = 0
         self._max_attempts: i64 = 0
         self._limit_keys: tuple[str, ...] = ()
@@ -344,19 +355,19 @@ class Reader:
         self._message = ""
         self._fingerprint = ""
         if self._layout == L_ENQUEUED:
-            self._priority = self._signed()
-            self._max_attempts = self._number()
+            self._priority = self.signed()
+            self._max_attempts = self.number()
             keys: list[str] = []
-            left: i64 = self._number()
+            left: i64 = self.number()
             while left > 0:
-                keys.append(self._text())
+                keys.append(self.text())
                 left -= 1
             self._limit_keys = tuple(keys)
         elif self._layout == L_ENDED or self._layout == L_PLAIN:
-            self._reason = self._text()
-            self._error_type = self._text()
-            self._message = self._text()
-            self._fingerprint = self._text()
+            self._reason = self.text()
+            self._error_type = self.text()
+            self._message = self.text()
+            self._fingerprint = self.text()
 
     def read(self, after: i64, limit: i64, found: list[Event]) -> i64:
         """Append the run's events after seq `after` until `found` has `limit`; answers the last seq looked at."""
@@ -364,7 +375,7 @@ class Reader:
         seq: i64 = self._seq
         last: i64 = seq + self._count - 1
         while seq <= last:
-            id += self._signed()
+            id += self.signed()
             event = self._row(seq, id)
             if seq > after:
                 found.append(event)
@@ -378,9 +389,9 @@ class Reader:
         layout: i64 = self._layout
         if layout == L_ENQUEUED:
             return self._enqueued(seq, id)
-        job_seq: i64 = self._number()
-        attempt: i64 = self._number()
-        delivery: i64 = self._number()
+        job_seq: i64 = self.number()
+        attempt: i64 = self.number()
+        delivery: i64 = self.number()
         enqueued_at: i64 = 0
         ready_at: i64 = 0
         started_at: i64 = 0
@@ -389,19 +400,19 @@ class Reader:
         result_bytes: i64 = 0
         detail: dict[str, object] = {}
         if layout == L_STARTED:
-            ready_at = at - self._number()
+            ready_at = at - self.number()
             started_at = at
         elif layout == L_ENDED:
-            enqueued_at = at - self._number()
-            ready_at = at - self._number()
-            run_ms = self._number()
+            enqueued_at = at - self.number()
+            ready_at = at - self.number()
+            run_ms = self.number()
             started_at = at - run_ms
-            result_bytes = self._number()
-            run_at = at + self._signed()
+            result_bytes = self.number()
+            run_at = at + self.signed()
         elif layout == L_PLAIN:
-            run_at = at + self._signed()
+            run_at = at + self.signed()
         else:
-            detail = msgspec.json.decode(self._text(), type=dict[str, object])
+            detail = msgspec.json.decode(self.text(), type=dict[str, object])
         return Event(
             seq=int(seq),
             job_seq=int(job_seq),
@@ -431,20 +442,20 @@ class Reader:
         )
 
     def _enqueued(self, seq: i64, id: i64) -> Event:
-        run_at: i64 = self._time + self._signed()
-        expires: i64 = self._signed()
-        payload_bytes: i64 = self._number()
-        flags: i64 = self._number()
-        group = self._text() if flags & 1 else ""
+        run_at: i64 = self._time + self.signed()
+        expires: i64 = self.signed()
+        payload_bytes: i64 = self.number()
+        flags: i64 = self.number()
+        group = self.text() if flags & 1 else ""
         unique = ""
         if flags & 2:
-            unique = self._data[self._pos : self._pos + 8].hex()
-            self._pos += 8
+            unique = self.data[self.pos : self.pos + 8].hex()
+            self.pos += 8
         depends_on: list[int] = []
         if flags & 4:
-            left: i64 = self._number()
+            left: i64 = self.number()
             while left > 0:
-                depends_on.append(self._number())
+                depends_on.append(self.number())
                 left -= 1
         return Event(
             seq=int(seq),
@@ -468,66 +479,21 @@ class Reader:
             payload_bytes=int(payload_bytes),
         )
 
-    def _number(self) -> i64:
-        data = self._data
-        pos: i64 = self._pos
-        byte: i64 = data[pos]
-        number: i64 = byte & 127
-        scale: i64 = 128
-        while byte >= 128:
-            pos += 1
-            byte = data[pos]
-            number += (byte & 127) * scale
-            scale *= 128
-        self._pos = pos + 1
-        return number
-
-    def _signed(self) -> i64:
-        number: i64 = self._number()
-        half: i64 = number // 2
-        return half if number % 2 == 0 else -half - 1
-
-    def _text(self) -> str:
-        size: i64 = self._number()
-        text = self._data[self._pos : self._pos + size].decode()
-        self._pos += size
-        return text
-
 
 def spec_head(spec: Spec) -> bytes:
     """Tenant, queue and task as they stand in every run's header; made once per spec."""
     if not spec.head:
         out = BytesWriter()
-        _put_text(out, spec.tenant_name)
-        _put_text(out, spec.options.queue)
-        _put_text(out, spec.options.task)
+        put_text(out, spec.tenant_name)
+        put_text(out, spec.options.queue)
+        put_text(out, spec.options.task)
         spec.head = out.getvalue()
     return spec.head
 
 
-def _put(out: BytesWriter, number: i64) -> None:
-    while number >= 128:
-        out.append(u8((number & 127) | 128))
-        number = number >> 7
-    out.append(u8(number))
-
-
-def _put_signed(out: BytesWriter, number: i64) -> None:
-    _put(out, number * 2 if number >= 0 else -number * 2 - 1)
-
-
-def _put_text(out: BytesWriter, text: str) -> None:
-    if not text:
-        out.append(u8(0))
-        return
-    raw = text.encode("utf-8", "replace")
-    _put(out, len(raw))
-    out.write(raw)
-
-
 def _text(text: str) -> bytes:
     out = BytesWriter()
-    _put_text(out, text)
+    put_text(out, text)
     return out.getvalue()
 
 

@@ -36,6 +36,7 @@ class Spec:
         self.deliveries_max: i64 = options.max_attempts + 50 if options.max_attempts else 0
         self.attempts_max: i64 = options.max_attempts
         self.head = b""  # of its events, see engine.eventlog
+        self.fact = b""  # see engine.specs
         # Jobs with these options that are in the index; at 0 the spec may be forgotten.
         self.jobs: i64 = 0
         # Where its jobs end up when they complete and when they fail, -1 until first needed.
@@ -94,6 +95,10 @@ class Side:
         self.dependents: list[int] | None = None
         self.pins: i64 = 0  # live dependents and watchers: not removed while there are any
         self.doomed: str = ""  # removal is owed once the pins are gone
+        # Jobs up to this id have heard that it failed; it was replayed since. And, of one that was replayed itself:
+        # the newest id when it looked at its dependencies anew.
+        self.told_upto: i64 = 0
+        self.rejoined: i64 = 0
         self.watchers: list[int] | None = None
         # Group: 0 before it joined.
         self.joined: i64 = 0
@@ -134,6 +139,11 @@ class Job:
         self.place: i32 = NOWHERE
         self.settled: i32 = 0  # how the last lease ended (core.state.SETTLE_*)
         self.aged: bool = False
+        # For the journal: changed since the last record; in a record or page; with another payload since; removed.
+        self.dirty: bool = True
+        self.stored: bool = False
+        self.rewritten: bool = False
+        self.gone: bool = False
         self.side: Side | None = None
         self.lease: Lease | None = None  # the live one, or the last
         self.alarm: Alarm | None = None  # run_at while waiting for it, the timeout while running

@@ -4,6 +4,7 @@ from tenure.core import bound
 from tenure.core.error import Conflict, InvalidRequest, Overloaded, PayloadTooLarge
 from tenure.core.record import LoadReport
 from tenure.core.request import ABORT, PUBLISH, STAGE, Batch, Load
+from tenure.engine import journal
 from tenure.engine.alarm import LOAD, Alarm
 from tenure.engine.world import DAY_MS, OWED_PUBLISH, Owed, Staged, World
 
@@ -47,6 +48,8 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
         staged.alarm = Alarm(w.wall_ms + DAY_MS, LOAD, staged.number)
         w.wall.add(staged.alarm)
     staged.chunks[key] = batch
+    w.journal.mark((journal.LOAD, tenant, request.load_id))
+    w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
     staged.jobs += count - before
     w.staged_jobs += count - before
     staged.rows = staged.jobs
@@ -92,8 +95,12 @@ def _publish(w: World, tenant: str, request: Load) -> LoadReport:
     w.staged_jobs -= staged.jobs - rows
     staged.jobs = rows
     staged.rows = rows
-    staged.chunks = {}
+    for key in staged.chunks:
+        if key not in chosen:
+            w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
+    staged.chunks = {key: staged.chunks[key] for key in chosen}
     staged.published = True
+    w.journal.mark((journal.LOAD, tenant, request.load_id))
     staged.parts = dict(parts)
     if staged.alarm is not None:
         w.wall.cancel(staged.alarm)
@@ -101,6 +108,19 @@ def _publish(w: World, tenant: str, request: Load) -> LoadReport:
     w.wall.add(staged.alarm)
     w.owed.append(owed)
     return report(staged)
+
+
+def mark_load(w: World, staged: Staged) -> None:
+    """The load and everything staged under it change in the journal."""
+    w.journal.mark((journal.LOAD, staged.tenant, staged.load_id))
+    for key in staged.chunks:
+        w.journal.mark((journal.CHUNK, staged.tenant, staged.load_id, *key))
+
+
+def drop_chunks(w: World, staged: Staged) -> None:
+    """All jobs of a published load have been let in."""
+    mark_load(w, staged)
+    staged.chunks = {}
 
 
 def _abort(w: World, tenant: str, load_id: str) -> LoadReport:
@@ -112,6 +132,7 @@ def _abort(w: World, tenant: str, load_id: str) -> LoadReport:
     w.staged_jobs -= staged.jobs
     if staged.alarm is not None:
         w.wall.cancel(staged.alarm)
+    mark_load(w, staged)
     del w.loads[(tenant, load_id)]
     del w.load_names[int(staged.number)]
     return LoadReport(0)

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from tenure.core.limit import Bucket
 from tenure.engine.alarm import LIMIT, Alarm
 from tenure.engine.job import Job
+from tenure.engine.journal import LIMIT as LIMIT_ENTITY
 from tenure.engine.place import park, side_of, stand_in_line, unpark
 from tenure.engine.world import OWED_TOP_UP, UNLIMITED, Limit, LimitSettings, Owed, Queue, Tenant, World
 
@@ -145,8 +146,13 @@ def take(w: World, t: Tenant, job: Job) -> None:
         limit.running += 1
         if limit.bucket is not None:
             limit.bucket.take(1)
+            mark_limit(w, limit)
         held.append(limit.number)
     side.holds = held
+
+
+def mark_limit(w: World, limit: Limit) -> None:
+    w.journal.mark((LIMIT_ENTITY, "" if limit.tenant < 0 else w.tenants[limit.tenant].name, limit.key))
 
 
 def give_back(w: World, held: list[int]) -> None:
@@ -166,6 +172,7 @@ def pause_key(w: World, t: Tenant, key: str, for_ms: i64) -> None:
     if for_ms > 0:
         limit = limit_for(w, t, key)
         limit.paused_until = max(limit.paused_until, w.elapsed_ms + for_ms)
+        mark_limit(w, limit)
         _wake_later(w, limit)
 
 
@@ -255,6 +262,7 @@ def _forget_if_idle(w: World, limit: Limit) -> None:
             return
     if limit.alarm is not None:
         w.elapsed.cancel(limit.alarm)
+    mark_limit(w, limit)
     del w.limits[limit.number]
     if limit.tenant < 0:
         w.limits_shared.pop(limit.key, None)

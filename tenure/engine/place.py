@@ -226,6 +226,7 @@ def _recall(w: World, q: Queue, group: Group, id: int) -> None:
         side.holds_group = False
         group.kept.remove(id)
         group.busy -= 1
+        w.journal.touch(job)
 
 
 def free_slot(w: World, q: Queue, group: Group) -> None:
@@ -320,6 +321,7 @@ def set_aside(w: World, q: Queue, job: Job) -> None:
         q.asides[task] = aside
     job.place = ASIDE
     side_of(job).aside_at = w.elapsed_ms
+    w.journal.touch(job)
     aside.order.push(job)
     if aside.alarm is None:
         watch_aside(w, q, aside, w.elapsed_ms + ABANDON_MS)

@@ -17,6 +17,7 @@ from tenure.core.state import FAILED, GONE, REMOVE
 from tenure.engine.alarm import FORGET, OUTCOME, RETAIN, Alarm
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Spec
+from tenure.engine.journal import CUSTOM
 from tenure.engine.ring import purge
 from tenure.engine.world import (
     CUSTOM_OUTCOMES_MAX,
@@ -68,6 +69,26 @@ def keep(w: World, q: Queue, job: Job) -> None:
             w.over.append(int(kept.number))
         elif line.size == kept.count_max + 1:
             _set_alarm(w, kept)
+
+
+def keep_again(w: World, q: Queue, job: Job) -> None:
+    """A job that had ended before the engine was restored; they come in the order in which they ended."""
+    failed = job.state == FAILED
+    number = job.spec.kept_failed if failed else job.spec.kept_done
+    if number < 0:
+        number = _kept_for(w, q, job.spec, failed)
+    kept = w.kepts[number]
+    job.rank = 0
+    w.terminal_jobs += 1
+    w.terminal_bytes += size_of(job)
+    if job.side is not None and job.side.doomed:
+        return
+    kept.line.append(job)
+    if not kept.in_heap:
+        kept.in_heap = True
+        heappush(w.kept_heap, (int(job.number), int(kept.number)))
+    if kept.line.size == 1 or kept.line.size == kept.count_max + 1:
+        _set_alarm(w, kept)
 
 
 def clear_out(w: World) -> None:
@@ -225,6 +246,7 @@ def let_go(w: World, q: Queue, job: Job, reason: str) -> None:
     side = job.side
     if side is not None and side.pins > 0:
         side.doomed = reason
+        w.journal.touch(job)
     else:
         remove(w, q, job, reason)
 
@@ -252,6 +274,7 @@ def remove(w: World, q: Queue, job: Job, reason: str) -> None:
 
 
 def keep_outcome(w: World, job: Job, state: i64) -> None:
+    w.journal.forget(job, state)
     w.outcomes.add(job.id, state, job.spec.tenant, w.wall_ms)
     if w.outcomes_alarm is None:
         w.outcomes_alarm = Alarm(w.wall_ms + DAY_MS, OUTCOME, 0)
@@ -284,8 +307,10 @@ def _keep_custom_outcome(w: World, job: Job, state: i64) -> None:
     if t.custom_outcomes is None:
         t.custom_outcomes = OrderedDict()
     t.custom_outcomes[custom_id] = (int(job.id), int(state), int(w.wall_ms + DAY_MS))
+    w.journal.mark((CUSTOM, t.name, custom_id))
     while len(t.custom_outcomes) > CUSTOM_OUTCOMES_MAX:
-        t.custom_outcomes.popitem(last=False)
+        oldest, _ = t.custom_outcomes.popitem(last=False)
+        w.journal.mark((CUSTOM, t.name, oldest))
 
 
 def is_empty(q: Queue) -> bool:

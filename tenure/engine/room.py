@@ -4,6 +4,7 @@ from mypy_extensions import i64
 
 from tenure.core.error import Overloaded
 from tenure.core.limit import Bucket
+from tenure.engine.journal import QUEUE, TENANT
 from tenure.engine.world import Queue, Settings, Tenant, World
 
 RETRY_AFTER_MS = 1_000
@@ -35,11 +36,13 @@ def _fits(settings: Settings, bytes_now: i64, size: i64) -> bool:
     return settings.bytes_max < 0 or bytes_now + size <= settings.bytes_max
 
 
-def spend_rates(t: Tenant, q: Queue, count: i64) -> None:
+def spend_rates(w: World, t: Tenant, q: Queue, count: i64) -> None:
     if t.enqueue_bucket is not None:
         t.enqueue_bucket.take(count)
+        w.journal.mark((TENANT, t.name))
     if q.enqueue_bucket is not None:
         q.enqueue_bucket.take(count)
+        w.journal.mark((QUEUE, q.tenant_name, q.name))
 
 
 class Ahead:

@@ -9,6 +9,7 @@ from tenure.core.answer import Claimed
 from tenure.core.error import InvalidRequest
 from tenure.core.state import RUNNING
 from tenure.core.tenant import OpId
+from tenure.engine import journal
 from tenure.engine.alarm import SESSION, Alarm
 from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Session, World
 
@@ -32,7 +33,7 @@ def look_up(w: World, tenant: str, op: OpId) -> object:
     session = w.sessions.get(f"{tenant}\n{op.session}")
     if session is None:
         return NOT_SEEN
-    _trim(w, session)
+    _trim(w, f"{tenant}\n{op.session}", session)
     found = session.answers.get(op.counter)
     if found is not None:
         return found[0]
@@ -46,8 +47,7 @@ def note(w: World, tenant: str, op: OpId, answer: object) -> None:
     session = w.sessions.get(name)
     if session is None:
         if len(w.sessions) >= SESSIONS_MAX:
-            oldest = next(iter(w.sessions))
-            w.session_names.pop(int(w.sessions.pop(oldest).number), None)
+            forget_session(w, next(iter(w.sessions)))
         session = Session(w.next_alarm_id())
         w.sessions[name] = session
         w.session_names[int(session.number)] = name
@@ -56,18 +56,31 @@ def note(w: World, tenant: str, op: OpId, answer: object) -> None:
     session.newest = max(session.newest, op.counter)
     session.answers.pop(op.counter, None)  # a claim made anew is the newest again
     session.answers[op.counter] = (answer, int(w.elapsed_ms))
+    w.journal.mark((journal.SESSION, name))
+    w.journal.mark((journal.OPERATION, name, op.counter))
     if len(session.answers) > SESSION_OPS:
         counter, _ = session.answers.popitem(last=False)
         session.forgotten = max(session.forgotten, counter)
+        w.journal.mark((journal.OPERATION, name, counter))
 
 
-def _trim(w: World, session: Session) -> None:
+def forget_session(w: World, name: str) -> None:
+    session = w.sessions.pop(name)
+    w.session_names.pop(int(session.number), None)
+    w.journal.mark((journal.SESSION, name))
+    for counter in session.answers:
+        w.journal.mark((journal.OPERATION, name, counter))
+
+
+def _trim(w: World, name: str, session: Session) -> None:
     while session.answers:
         counter = next(iter(session.answers))
         if w.elapsed_ms - session.answers[counter][1] < SESSION_MS:
             return
         del session.answers[counter]
         session.forgotten = max(session.forgotten, counter)
+        w.journal.mark((journal.SESSION, name))
+        w.journal.mark((journal.OPERATION, name, counter))
 
 
 def still_leased(w: World, claimed: Claimed) -> Claimed | None:

@@ -471,6 +471,7 @@ def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease
     lease.count += 1
     lease.ids.append(int(job.id))
     job.lease = lease
+    w.journal.touch(job)
     drop_from_lease(w, old)
     return lease.until_wall_ms
 
@@ -494,7 +495,9 @@ def append(w: World, context: Context, request: Append) -> int:
         if side.log is None:
             side.log = []
         offset = int(side.log_first) + len(side.log)
-        side.log.append(StreamItem(offset, int(w.wall_ms), line.encode()))
+        item = StreamItem(offset, int(w.wall_ms), line.encode())
+        side.log.append(item)
+        w.journal.append(job, ask.LOG, item)
         if len(side.log) > bound.LOG_LINES_MAX:
             del side.log[0]
             side.log_first += 1
@@ -506,8 +509,10 @@ def append(w: World, context: Context, request: Append) -> int:
         raise PayloadTooLarge(int(side.stream_bytes) + size, bound.STREAM_BYTES_MAX, "stream")
     if side.stream is None:
         side.stream = []
-    side.stream.append(StreamItem(len(side.stream), int(w.wall_ms), request.data))
+    item = StreamItem(len(side.stream), int(w.wall_ms), request.data)
+    side.stream.append(item)
     side.stream_bytes += size
+    w.journal.append(job, ask.EMIT, item)
     return len(side.stream) - 1
 
 

@@ -19,6 +19,7 @@ from tenure.engine.alarm import DEBOUNCE, HOLDOVER, IDEMPOTENCY, WAIT, Alarm, Wh
 from tenure.engine.eventlog import EventLog
 from tenure.engine.index import Index, Outcomes
 from tenure.engine.job import Job, Spec
+from tenure.engine.journal import Journal
 from tenure.engine.keys import Keys
 from tenure.engine.line import Line, Members, Order
 
@@ -432,7 +433,8 @@ class World:
         self.outcomes_alarm: Alarm | None = None
         self.wall = Wheel()
         self.elapsed = Wheel()
-        self.log = EventLog(bound.EVENTS_MAX)
+        self.journal = Journal()
+        self.log = EventLog(bound.EVENTS_MAX, self.journal)
         # Tenants, queues and limits by number; numbers of forgotten queues and limits are used again.
         self.tenants: list[Tenant] = []
         self.tenant_numbers: dict[str, int] = {}

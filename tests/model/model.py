@@ -221,6 +221,19 @@ class Model:
                 if owner == tenant and key.startswith(prefix) and not is_prefix:
                     del pauses[owner, key, is_prefix]
 
+    def restart(self) -> None:
+        """What nobody writes down is gone: waits, connections, turns."""
+        world = self.world
+        world.waiters.clear()
+        world.watches.clear()
+        for job in (*world.jobs.values(), *world.graves.values()):
+            job.tokens = [(token, 0) for token, _ in job.tokens]
+            if job.lease is not None:
+                job.lease.connection = 0
+        world.standing = {}
+        self.fairness.shares.clear()
+        refresh_turns(world)
+
     # Reads.
 
     def get(self, context: Context, id: int) -> Job | None:

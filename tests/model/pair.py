@@ -18,6 +18,7 @@ from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend,
 from tenure.core.state import RETRYING, SCHEDULED, STATE_NAMES
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
+from tenure.engine.restore import Restore
 from tests.model import session
 from tests.model.claim import Mismatch
 from tests.model.enqueue import item_of
@@ -53,6 +54,9 @@ class Pair:
         self.wall = START_MS
         self.elapsed = 0
         self.engine = Engine(SECRET, 1, self.now)
+        self.engine.keep_journal()
+        self.epoch = 1
+        self.records: list[bytes] = []  # the journal
         self.model = Model(SECRET, 1, self.now)
         self.history = History()
         self.sessions = Sessions()
@@ -93,7 +97,21 @@ class Pair:
         if kind == session.NEW:
             self.note(answer, note)
         self.look()
+        self.records.append(self.engine.take())
         return answer
+
+    def restart(self) -> None:
+        """The engine is lost, and another made of its journal. Waits, watches and connections end with it."""
+        restore = Restore(SECRET, self.epoch + 1)
+        for record in self.records:
+            if record:
+                restore.record(record)
+        self.epoch += 1
+        self.engine = restore.finish(self.now, self.engine.last_event())
+        self.model.restart()
+        self.granted = [(id, token, 0) for id, token, _ in self.granted]
+        self.history.waiting.clear()
+        self.tick()
 
     def recall(self, context: Context) -> tuple[int, object]:
         """What the operation id says. A repeated claim answers the leases that live, and claims anew when none does."""

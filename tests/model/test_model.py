@@ -261,6 +261,11 @@ class Machine(RuleBasedStateMachine):
             context = Context(tenant, context.tenants, op=context.op, connection=context.connection)
         getattr(self.pair, verb)(context, order)
 
+    @rule()
+    def restart(self) -> None:
+        self.pair.restart()
+        self.tickets.clear()
+
     @rule(ms=st.sampled_from((1, 499, 1_000, 1_000, 2_000, 5_000, 31_000, 61_000)))
     def pass_time(self, ms: int) -> None:
         self.pair.advance(ms, ms)

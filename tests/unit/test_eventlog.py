@@ -13,6 +13,7 @@ from tenure.core.job import Extras, Options
 from tenure.core.record import Event, Failed
 from tenure.engine.eventlog import CHUNK_BYTES, NO_FAILURE, EventLog
 from tenure.engine.job import Job, Side, Spec
+from tenure.engine.journal import Journal
 
 AT = 1_700_000_000_000
 ID_MAX = 2**53 - 1
@@ -36,7 +37,7 @@ def make_job(id: int = 1, spec: Spec = SPEC, payload: bytes = b"", side: Side | 
 
 
 def make_log(events_max: int = 1_000_000, at: int = AT) -> EventLog:
-    log = EventLog(events_max)
+    log = EventLog(events_max, Journal())
     log.begin(at)
     return log
 

@@ -1,0 +1,189 @@
+"""Records of the journal: all that changed since the last one, as it is now.
+
+Format, version 1; numbers and texts as in `engine.code`. Everything a record says is absolute, so that the journal can
+be read over pages of a checkpoint that are newer than its beginning.
+
+    record   version u8 · wall i64 · elapsed i64 · the numbers given so far, i64 each (NUMBERS) · sections
+    section  tag u8 · size · body; a reader passes over tags that it does not know
+    ROWS     rows, see engine.facts
+    GONE     tenants (count, texts) · runs: count; each first id, signed step from the end of the last, number of ids,
+             state, tenant
+    OUTPUT   msgpack: [[job, kind, offset, at, data], ...]
+    ENTITIES msgpack: [[name, ...], fact or nil], ...; see engine.entity
+
+To change it: a new section for something new; another version, with the reader of the old one kept, for what was
+there.
+"""
+
+from typing import Final
+
+import msgspec
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64, u8
+
+from tenure.engine.code import Cursor, put, put_bytes, put_signed, put_text
+from tenure.engine.entity import entity_fact
+from tenure.engine.facts import Rows
+from tenure.engine.job import Job
+from tenure.engine.journal import PAGE_BITS, Journal
+from tenure.engine.world import World
+
+VERSION: Final = 1
+
+ROWS: Final = 1
+GONE: Final = 2
+OUTPUT: Final = 3
+ENTITIES: Final = 4
+
+NUMBERS: Final = 8
+HEAD_BYTES: Final = 1 + 8 * (2 + NUMBERS)
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def take(w: World) -> bytes:
+    """A record of what changed since the last one; empty when nothing did. From now on it counts as written."""
+    journal = w.journal
+    if journal.is_empty():
+        return b""
+    out = BytesWriter()
+    _put_head(out, w)
+    if journal.touched or journal.ranges:
+        rows = _take_rows(w, journal)
+        if rows:
+            out.append(u8(ROWS))
+            put_bytes(out, rows)
+    if journal.gone:
+        out.append(u8(GONE))
+        put_bytes(out, _take_gone(w, journal))
+    if journal.output:
+        items = [[id, kind, item.offset, item.at, item.data] for id, kind, item in journal.output]
+        out.append(u8(OUTPUT))
+        put_bytes(out, _pack(items))
+        journal.unsaved_output.extend(journal.output)
+        journal.output = []
+    if journal.entities:
+        entities = journal.entities
+        journal.entities = {}
+        journal.unsaved_entities.update(entities)
+        out.append(u8(ENTITIES))
+        put_bytes(out, _pack([[list(entity), entity_fact(w, entity)] for entity in entities]))
+    return out.getvalue()
+
+
+def head(w: World) -> bytes:
+    """A record that says nothing but the time and the numbers given."""
+    out = BytesWriter()
+    _put_head(out, w)
+    return out.getvalue()
+
+
+def _put_head(out: BytesWriter, w: World) -> None:
+    out.append(u8(VERSION))
+    write_i64_le(out, w.wall_ms)
+    write_i64_le(out, w.elapsed_ms)
+    write_i64_le(out, w.last_id)
+    write_i64_le(out, w.number_high)
+    write_i64_le(out, w.number_low)
+    write_i64_le(out, w.last_ended)
+    write_i64_le(out, w.last_claim)
+    write_i64_le(out, w.last_alarm)
+    write_i64_le(out, w.last_ticket)
+    write_i64_le(out, w.log.seq)
+
+
+def _take_rows(w: World, journal: Journal) -> bytes:
+    rows = Rows(w.wall_ms)
+    ranges = journal.ranges
+    journal.ranges = []
+    index = w.index
+    at: i64 = 0
+    while at < len(ranges):
+        id: i64 = ranges[at]
+        last: i64 = ranges[at + 1]
+        while id <= last:
+            job = index.get(id)
+            if job is not None:
+                _take_row(rows, journal, job)
+            id += 1
+        at += 2
+    touched = journal.touched
+    journal.touched = []
+    for job in touched:
+        if not job.gone:
+            _take_row(rows, journal, job)
+    return rows.finish() if rows.count else b""
+
+
+def _take_row(rows: Rows, journal: Journal, job: Job) -> None:
+    rows.add(job, False)
+    job.dirty = False
+    job.stored = True
+    job.rewritten = False
+    page: i64 = job.id >> PAGE_BITS
+    if page != journal.last_page:
+        journal.last_page = page
+        journal.unsaved_pages[page] = 1
+
+
+def _take_gone(w: World, journal: Journal) -> bytes:
+    gone = journal.gone
+    journal.gone = []
+    names: dict[int, int] = {}
+    runs = BytesWriter()
+    end: i64 = 0
+    at: i64 = 0
+    while at < len(gone):
+        first: i64 = gone[at]
+        count: i64 = gone[at + 1]
+        tenant = gone[at + 2]
+        number = names.get(tenant, -1)
+        if number < 0:
+            number = len(names)
+            names[tenant] = number
+        put_signed(runs, first - end)
+        put(runs, count)
+        put(runs, gone[at + 3])
+        put(runs, number)
+        end = first + count
+        page: i64 = first >> PAGE_BITS
+        while page <= (end - 1) >> PAGE_BITS:
+            journal.unsaved_pages[page] = 1
+            journal.unsaved_outcomes[page >> 4] = 1
+            page += 1
+        at += 4
+    out = BytesWriter()
+    put(out, len(names))
+    for tenant in names:
+        put_text(out, w.tenants[tenant].name)
+    put(out, len(gone) // 4)
+    out.write(runs.getvalue())
+    return out.getvalue()
+
+
+class Sections:
+    """A record taken apart: its head, and the body of each section."""
+
+    def __init__(self, data: bytes) -> None:
+        if not data or data[0] != VERSION or len(data) < HEAD_BYTES:
+            version = data[0] if data else 0
+            raise ValueError(f"the journal has a record of version {version}, this Tenure reads version {VERSION}")
+        self.wall_ms: i64 = read_i64_le(data, 1)
+        self.elapsed_ms: i64 = read_i64_le(data, 9)
+        self.numbers: list[int] = [read_i64_le(data, 17 + 8 * at) for at in range(NUMBERS)]
+        self.rows = b""
+        self.gone = b""
+        self.output = b""
+        self.entities = b""
+        cursor = Cursor(data, HEAD_BYTES)
+        while cursor.pos < len(data):
+            tag: i64 = cursor.number()
+            body = cursor.blob()
+            if tag == ROWS:
+                self.rows = body
+            elif tag == GONE:
+                self.gone = body
+            elif tag == OUTPUT:
+                self.output = body
+            elif tag == ENTITIES:
+                self.entities = body

@@ -1,0 +1,567 @@
+"""An engine from what was written down: pages of the checkpoint, then records of the journal, then everything that
+follows from the facts is put in its place.
+
+What follows from facts is never written: lines, rings, groups' members, parked jobs, counts, timers, pins and
+dependents. A job that a limit held back stands in line again and is held back when a claim meets it.
+"""
+
+from collections import OrderedDict
+from typing import cast
+
+import msgspec
+from mypy_extensions import i64
+
+from tenure.core import bound, dependency
+from tenure.core.answer import Claimed
+from tenure.core.clock import Now
+from tenure.core.record import StreamItem
+from tenure.core.request import KEY, LOG, QUEUE, STORE, TENANT, Configure
+from tenure.core.state import BLOCKED, COMPLETED, FAILED, READY, RETRYING, RUNNING, SCHEDULED, is_terminal
+from tenure.core.tenant import DEFAULT_TENANT, Context
+from tenure.engine import alarm as kinds
+from tenure.engine import entity, journal
+from tenure.engine.alarm import Alarm
+from tenure.engine.code import Cursor
+from tenure.engine.configure import configure
+from tenure.engine.dependent import judge
+from tenure.engine.duty import release_blocked
+from tenure.engine.ending import count_live
+from tenure.engine.engine import Engine
+from tenure.engine.entity import Fact
+from tenure.engine.eventlog import EventLog
+from tenure.engine.facts import RowReader
+from tenure.engine.job import ASIDE, LINE, MEMBER, Job, Side
+from tenure.engine.keys import Keys
+from tenure.engine.parking import limit_for
+from tenure.engine.place import ABANDON_MS, group_of, let_out, set_rank, side_of, wait_until, watch_aside
+from tenure.engine.redo import Sections
+from tenure.engine.removal import is_empty, keep_again, plan_forgetting, remove
+from tenure.engine.ring import activate
+from tenure.engine.world import (
+    OWED_CAP,
+    OWED_PUBLISH,
+    SESSION_KEPT_MS,
+    Aside,
+    Group,
+    Holdover,
+    IdempotencyKey,
+    Owed,
+    Queue,
+    Session,
+    Staged,
+    Window,
+    World,
+)
+
+_unpack = msgspec.msgpack.Decoder().decode
+
+
+class Restore:
+    """Told everything that was written down, in order, it makes the engine that wrote it."""
+
+    def __init__(self, secret: bytes, epoch: int) -> None:
+        self._w = World(secret, epoch, 0, 0)
+        self._rows = RowReader(self._w)
+        self._entities: dict[journal.Entity, Fact] = {}
+        self.wall_ms: i64 = 0
+        self.elapsed_ms: i64 = 0
+        self.seq: i64 = 0
+
+    # What was written down.
+
+    def page(self, facts: bytes) -> None:
+        self._rows.read(facts)
+
+    def outcomes(self, first: int, tenants: list[str], codes: bytes, owners: bytes, at_ms: int) -> None:
+        """Outcomes of removed jobs from id `first` on: per job a code (state + 1, 0 for none) and its tenant."""
+        numbers = [self._w.tenant(name).number for name in tenants]
+        for slot in range(len(codes)):
+            if codes[slot]:
+                owner = numbers[owners[slot] if owners else 0]
+                self._w.outcomes.add(first + slot, codes[slot] - 1, owner, at_ms)
+
+    def output(self, id: int, kind: int, item: StreamItem) -> None:
+        job = self._w.index.get(id)
+        if job is None:
+            return
+        side = side_of(job)
+        if kind == LOG:
+            _append_log(side, item)
+        else:
+            if side.stream is None:
+                side.stream = []
+            if item.offset == len(side.stream):
+                side.stream.append(item)
+                side.stream_bytes += len(item.data)
+
+    def entity(self, name: journal.Entity, fact: object) -> None:
+        if fact is None:
+            self._entities.pop(name, None)
+        else:
+            self._entities.pop(name, None)  # the newest stands last: orders follow from it
+            self._entities[name] = cast("Fact", fact)
+
+    def record(self, data: bytes) -> None:
+        sections = Sections(data)
+        self.head(sections)
+        if sections.rows:
+            self._rows.read(sections.rows)
+        if sections.output:
+            for row in cast("list[list[object]]", _unpack(sections.output)):
+                item = StreamItem(cast("int", row[2]), cast("int", row[3]), cast("bytes", row[4]))
+                self.output(cast("int", row[0]), cast("int", row[1]), item)
+        if sections.gone:
+            self._read_gone(sections.gone, sections.wall_ms)
+        if sections.entities:
+            for said in cast("list[list[object]]", _unpack(sections.entities)):
+                self.entity(tuple(cast("list[object]", said[0])), said[1])
+
+    def head(self, sections: Sections) -> None:
+        w = self._w
+        self.wall_ms = sections.wall_ms
+        self.elapsed_ms = sections.elapsed_ms
+        numbers = sections.numbers
+        w.last_id = max(w.last_id, numbers[0])
+        w.number_high = numbers[1]
+        w.number_low = numbers[2]
+        w.last_ended = numbers[3]
+        w.last_claim = numbers[4]
+        w.last_alarm = numbers[5]
+        w.last_ticket = numbers[6]
+        self.seq = numbers[7]
+
+    def _read_gone(self, data: bytes, at_ms: i64) -> None:
+        w = self._w
+        cursor = Cursor(data, 0)
+        tenants: list[int] = []
+        left: i64 = cursor.number()
+        while left > 0:
+            tenants.append(int(w.tenant(cursor.text()).number))
+            left -= 1
+        left = cursor.number()
+        id: i64 = 0
+        while left > 0:
+            id += cursor.signed()
+            count: i64 = cursor.number()
+            state: i64 = cursor.number()
+            tenant: i64 = tenants[cursor.number()]
+            while count > 0:
+                job = w.index.get(id)
+                if job is not None:
+                    job.spec.jobs -= 1
+                    w.index.remove(id)
+                if self._rows.orphans:
+                    self._rows.orphans.pop(int(id), None)
+                w.outcomes.add(id, state, tenant, at_ms)
+                id += 1
+                count -= 1
+            left -= 1
+
+    # Everything in its place.
+
+    def finish(self, now: Now, seq: int) -> Engine:
+        """`seq` is the last event number that may have been given."""
+        w = self._w
+        if self._rows.orphans:
+            raise ValueError(f"the journal changes jobs that are nowhere: {sorted(self._rows.orphans)[:10]}")
+        w.wall_ms = max(self.wall_ms, now.wall_ms)
+        w.elapsed_ms = max(self.elapsed_ms, now.elapsed_ms)
+        self._restore_settings()
+        jobs = w.index.scan(0, 1 << 60, w.last_id)
+        ready: list[Job] = []
+        ended: list[Job] = []
+        for job in jobs:
+            self._place(job, ready, ended)
+        self._place_leases()
+        ready.sort(key=_number_of)
+        for job in ready:
+            _stand(w, w.queue_of(job), job)
+        ended.sort(key=_number_of)
+        for job in ended:
+            keep_again(w, w.queue_of(job), job)
+        self._restore_entities()
+        decided = _depend(w, jobs)
+        _open_queues(w)
+        w.log = EventLog(w.log.events_max, w.journal)
+        w.log.resume(seq, w.wall_ms)
+        w.owed.clear()
+        self._restore_owed()
+        w.journal.on = True
+        for job in decided:
+            release_blocked(w, job)
+        for job in ended:
+            if job.side is not None and job.side.doomed and job.side.pins == 0:
+                remove(w, w.queue_of(job), job, job.side.doomed)
+        if w.terminal_jobs > w.terminal_jobs_max or w.terminal_bytes > w.terminal_bytes_max:
+            w.owed.append(Owed(OWED_CAP, 0))
+        return Engine(w.mint.secret, w.mint.epoch, Now(w.wall_ms, w.elapsed_ms), w)
+
+    def _restore_settings(self) -> None:
+        """By the code that took them; what it tells the log and owes is dropped."""
+        w = self._w
+        for t in w.tenants:
+            t.queues_max = bound.QUEUES_PER_TENANT_MAX
+        for name, fact in self._entities.items():
+            kind = name[0]
+            if kind == journal.STORE:
+                _configure(w, "", STORE, "", fact)
+            elif kind == journal.TENANT:
+                _configure(w, "", TENANT, str(name[1]), fact)
+                t = w.tenant(str(name[1]))
+                entity.fill_bucket(t.bucket, fact.get("bucket"))
+                entity.fill_bucket(t.enqueue_bucket, fact.get("enqueue_bucket"))
+            elif kind == journal.QUEUE:
+                _configure(w, str(name[1]), QUEUE, str(name[2]), fact)
+                q = w.find_queue(str(name[1]), str(name[2]))
+                assert q is not None
+                entity.fill_bucket(q.bucket, fact.get("bucket"))
+                entity.fill_bucket(q.enqueue_bucket, fact.get("enqueue_bucket"))
+            elif kind == journal.KEY:
+                self._restore_key(str(name[1]), str(name[2]), fact)
+
+    def _restore_key(self, tenant: str, prefix: str, fact: Fact) -> None:
+        w = self._w
+        settings = entity.read_settings(fact["settings"])
+        w.tenant(tenant or DEFAULT_TENANT)
+        configure(w, Context(tenant or DEFAULT_TENANT), Configure(KEY, prefix, settings))
+        table = w.limit_settings_shared if not tenant else w.tenant(tenant).limit_settings
+        if table is not None and prefix in table:
+            table[prefix].paused_until = cast("int", fact["paused_until"])
+
+    def _place(self, job: Job, ready: list[Job], ended: list[Job]) -> None:
+        """Counts, keys, timers, slots; the lines come after."""
+        w = self._w
+        q = w.queue_of(job)
+        state = int(job.state)
+        q.count(i64(state), 1)
+        side = job.side
+        if side is not None:
+            _hold(w, q, job, side)
+        if is_terminal(state):
+            ended.append(job)
+            return
+        count_live(w, q, job, 1)
+        if state == READY:
+            ready.append(job)
+        elif state == SCHEDULED or state == RETRYING:
+            wait_until(w, job, job.run_at)
+        elif state == RUNNING:
+            self._run(q, job)
+        if side is not None and side.expires_at and state != RUNNING:
+            side.expiry = Alarm(side.expires_at, kinds.EXPIRE, job.id)
+            w.wall.add(side.expiry)
+
+    def _run(self, q: Queue, job: Job) -> None:
+        w = self._w
+        w.tenants[q.tenant].running += 1
+        lease = job.lease
+        assert lease is not None, f"job {int(job.id)} runs without a lease"
+        lease.count += 1
+        lease.ids.append(int(job.id))
+        timeout = self._rows.timeouts.get(int(job.id))
+        if timeout is not None:
+            job.alarm = Alarm(timeout, kinds.TIMEOUT, job.id)
+            w.elapsed.add(job.alarm)
+        side = job.side
+        if side is not None and side.holds is not None:
+            side.holds = _take_limits(w, q, list(job.spec.options.limit_keys))
+
+    def _place_leases(self) -> None:
+        for lease in self._rows.leases():
+            if lease.count > 0:
+                self._w.elapsed.add(lease)
+            else:
+                lease.live = False
+
+    def _restore_entities(self) -> None:
+        w = self._w
+        for name, fact in self._entities.items():
+            kind = name[0]
+            if kind == journal.LIMIT:
+                owner = str(name[1]) or DEFAULT_TENANT
+                limit = limit_for(w, w.tenant(owner), str(name[2]))
+                entity.fill_bucket(limit.bucket, fact.get("bucket"))
+                limit.paused_until = cast("int", fact["paused_until"])
+                w.changed_limits.append(int(limit.number))
+            elif kind == journal.HOLDOVER:
+                _restore_holdover(w, name, fact)
+            elif kind == journal.IDEMPOTENCY or kind == journal.WINDOW:
+                _restore_key_of_queue(w, name, fact)
+            elif kind == journal.CUSTOM:
+                t = w.tenant(str(name[1]))
+                if t.custom_outcomes is None:
+                    t.custom_outcomes = OrderedDict()
+                t.custom_outcomes[str(name[2])] = (
+                    cast("int", fact["job"]),
+                    cast("int", fact["state"]),
+                    cast("int", fact["until"]),
+                )
+            elif kind == journal.SESSION:
+                self._restore_session(str(name[1]), fact)
+        for name, fact in self._entities.items():
+            if name[0] == journal.OPERATION:
+                self._restore_operation(name, fact)
+        if len(w.outcomes) or any(t.custom_outcomes for t in w.tenants):
+            w.outcomes_alarm = Alarm(w.wall_ms, kinds.OUTCOME, 0)
+            w.wall.add(w.outcomes_alarm)
+
+    def _restore_session(self, name: str, fact: Fact) -> None:
+        w = self._w
+        session = Session(w.next_alarm_id())
+        session.newest = cast("int", fact["newest"])
+        session.forgotten = cast("int", fact["forgotten"])
+        session.last_at = cast("int", fact["last_at"])
+        w.sessions[name] = session
+        w.session_names[int(session.number)] = name
+        w.elapsed.add(Alarm(session.last_at + SESSION_KEPT_MS, kinds.SESSION, session.number))
+
+    def _restore_operation(self, name: journal.Entity, fact: Fact) -> None:
+        session = self._w.sessions.get(str(name[1]))
+        if session is None:
+            return
+        said = cast("Fact", fact["answer"])
+        answer: object = _restore_claimed(self._w, said) if "token" in said else entity.read_answers(said)
+        session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]))
+
+    def _restore_owed(self) -> None:
+        w = self._w
+        for name, fact in self._entities.items():
+            if name[0] == journal.LOAD:
+                _restore_load(w, str(name[1]), str(name[2]), fact)
+        chunks: dict[tuple[str, str], dict[tuple[int, str, int], Fact]] = {}
+        for name, fact in self._entities.items():
+            if name[0] == journal.CHUNK:
+                key = cast("tuple[int, str, int]", (name[3], name[4], name[5]))
+                chunks.setdefault((str(name[1]), str(name[2])), {})[key] = fact
+        for (tenant, load_id), found in chunks.items():
+            staged = w.loads.get((tenant, load_id))
+            if staged is not None:
+                staged.chunks = {key: entity.read_batch(found[key]) for key in sorted(found)}
+        for name, fact in self._entities.items():
+            if name[0] == journal.SWEEP:
+                w.owed.append(entity.read_sweep(fact, cast("int", name[1])))
+            elif name[0] == journal.LOAD:
+                _go_on_publishing(w, w.loads[str(name[1]), str(name[2])], fact)
+
+
+def _number_of(job: Job) -> int:
+    return int(job.number)
+
+
+def _append_log(side: Side, item: StreamItem) -> None:
+    if side.log is None:
+        side.log = []
+        side.log_first = item.offset
+    if item.offset == side.log_first + len(side.log):
+        side.log.append(item)
+        if len(side.log) > bound.LOG_LINES_MAX:
+            del side.log[0]
+            side.log_first += 1
+
+
+def _configure(w: World, tenant: str, subject: int, name: str, fact: Fact) -> None:
+    settings = entity.read_settings(fact["settings"])
+    if settings:
+        configure(w, Context(tenant or DEFAULT_TENANT), Configure(subject, name, settings))
+
+
+def _hold(w: World, q: Queue, job: Job, side: Side) -> None:
+    """The keys and the place in a group that the job has."""
+    extras = side.extras
+    if extras is None:
+        return
+    if side.holds_unique:
+        if q.unique is None:
+            q.unique = Keys()
+        q.unique.set(extras.unique_key, int(job.id))
+    if side.holds_custom:
+        t = w.tenants[q.tenant]
+        if t.custom_ids is None:
+            t.custom_ids = Keys()
+        t.custom_ids.set(extras.custom_id, int(job.id))
+    if side.joined > 0:
+        group = group_of(q, job)
+        assert group is not None
+        group.jobs += 1
+        group.next_joined = max(group.next_joined, side.joined + 1)
+        if side.holds_group:
+            group.busy += 1
+            if job.state != RUNNING:
+                group.kept.append(int(job.id))
+
+
+def _take_limits(w: World, q: Queue, keys: list[str]) -> list[int]:
+    held: list[int] = []
+    for key in keys:
+        limit = limit_for(w, w.tenants[q.tenant], key)
+        limit.running += 1
+        held.append(int(limit.number))
+    return held
+
+
+def _stand(w: World, q: Queue, job: Job) -> None:
+    """A ready job: in its group, aside, or in line."""
+    set_rank(q, job)
+    side = job.side
+    if side is not None and side.joined > 0 and not side.holds_group:
+        group = group_of(q, job)
+        assert group is not None
+        job.place = MEMBER
+        group.members.push(job)
+    elif side is not None and side.aside_at > 0:
+        _stand_aside(w, q, job, side)
+    else:
+        job.place = LINE
+        q.order.push(job)
+
+
+def _stand_aside(w: World, q: Queue, job: Job, side: Side) -> None:
+    task = job.spec.options.task
+    if q.asides is None:
+        q.asides = {}
+    aside = q.asides.get(task)
+    if aside is None:
+        aside = Aside(task)
+        q.asides[task] = aside
+    job.place = ASIDE
+    aside.order.push(job)
+    if aside.alarm is None:
+        watch_aside(w, q, aside, max(side.aside_at + ABANDON_MS, w.elapsed_ms))
+
+
+def _open_queues(w: World) -> None:
+    """Groups let out their first members, queues join their rings."""
+    for q in list(w.queues):
+        if q.number < 0:
+            continue
+        if q.groups is not None:
+            for group in q.groups.values():
+                let_out(w, q, group)
+        activate(w, q)
+        if is_empty(q) and q.settings is None:
+            plan_forgetting(w, q)
+
+
+def _depend(w: World, jobs: list[Job]) -> list[Job]:
+    """How dependencies stand, and who waits for whom; answers blocked jobs that need not wait any more.
+
+    A dependency that was replayed counts as it ended the first time for those who had heard of it. One without record
+    or outcome was removed while it was alive: nothing else goes while it is needed.
+    """
+    decided: list[Job] = []
+    for job in jobs:
+        side = job.side
+        if side is None or side.extras is None or not side.extras.depends_on or is_terminal(int(job.state)):
+            continue
+        since: i64 = max(job.id, side.rejoined)
+        for id in side.extras.depends_on:
+            found = w.index.get(id)
+            if found is None:
+                state: i64 = w.outcomes.get(id, job.spec.tenant)
+                side.succeeded += 1 if state == COMPLETED else 0
+                side.failed += 0 if state == COMPLETED else 1
+                continue
+            other = side_of(found)
+            other.pins += 1
+            state = i64(FAILED) if since <= other.told_upto else i64(found.state)
+            if state == COMPLETED:
+                side.succeeded += 1
+            elif is_terminal(int(state)):
+                side.failed += 1
+            else:
+                side.pending += 1
+                if other.dependents is None:
+                    other.dependents = []
+                other.dependents.append(int(job.id))
+        if job.state == BLOCKED and judge(job) != dependency.WAIT:
+            decided.append(job)
+    return decided
+
+
+def _restore_holdover(w: World, name: journal.Entity, fact: Fact) -> None:
+    claim = cast("int", name[1])
+    id = cast("int", name[2])
+    tenant = w.tenant(str(fact["tenant"]))
+    q = w.queue(tenant, str(fact["queue"]))
+    holdover = Holdover(cast("int", fact["due"]), w.next_alarm_id(), claim, id, q.number)
+    limits = cast("list[str]", fact["limits"])
+    if limits:
+        holdover.limits = _take_limits(w, q, limits)
+    holdover.group = str(fact["group"])
+    if holdover.group:
+        if q.groups is None:
+            q.groups = {}
+        group = q.groups.get(holdover.group)
+        if group is None:
+            group = Group(holdover.group)
+            q.groups[holdover.group] = group
+        group.busy += 1
+    q.held_over += 1
+    tenant.held_over += 1
+    w.holdovers[(claim, id)] = holdover
+    w.elapsed.add(holdover)
+
+
+def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
+    q = w.queue(w.tenant(str(name[1])), str(name[2]))
+    key = str(name[3])
+    job = cast("int", fact["job"])
+    due = cast("int", fact["due"])
+    if name[0] == journal.IDEMPOTENCY:
+        entry = IdempotencyKey(due, w.next_alarm_id(), q.number, key, job)
+        if q.idempotent is None:
+            q.idempotent = {}
+        q.idempotent[key] = entry
+        w.wall.add(entry)
+        return
+    window = Window(due, w.next_alarm_id(), q.number, key, job, cast("int", fact["first_at"]), bool(fact["trailing"]))
+    if q.windows is None:
+        q.windows = {}
+    q.windows[key] = window
+    if not window.trailing:
+        w.wall.add(window)
+
+
+def _restore_claimed(w: World, fact: Fact) -> Claimed:
+    """Of a remembered claim only what is still leased matters, and the jobs themselves know the rest."""
+    claimed = Claimed(cast("bytes", fact["token"]))
+    for id in entity.read_ids(fact["ids"]):
+        job = w.index.get(id)
+        if job is None or job.lease is None or job.lease.token != claimed.token:
+            continue
+        claimed.ids.append(id)
+        claimed.payloads.append(job.payload)
+        claimed.options.append(job.spec.options)
+        claimed.tenants.append(job.spec.tenant_name)
+        claimed.attempts.append(int(job.attempt))
+        claimed.lease_until.append(int(job.lease.until_wall_ms))
+        claimed.extras.append(None if job.side is None else job.side.extras)
+    return claimed
+
+
+def _restore_load(w: World, tenant: str, load_id: str, fact: Fact) -> None:
+    staged = Staged(w.next_alarm_id(), tenant, load_id)
+    staged.jobs = cast("int", fact["jobs"])
+    staged.published = bool(fact["published"])
+    staged.done = bool(fact["done"])
+    for pair in cast("list[list[object]]", fact["parts"]):
+        staged.parts[cast("int", pair[0])] = str(pair[1])
+    staged.rows = cast("int", fact["rows"])
+    staged.new = cast("int", fact["new"])
+    staged.duplicates = cast("int", fact["duplicates"])
+    staged.refused = cast("int", fact["refused"])
+    w.loads[(tenant, load_id)] = staged
+    w.load_names[int(staged.number)] = (tenant, load_id)
+    w.staged_jobs += staged.jobs
+    staged.alarm = Alarm(cast("int", fact["due"]), kinds.LOAD, staged.number)
+    w.wall.add(staged.alarm)
+
+
+def _go_on_publishing(w: World, staged: Staged, fact: Fact) -> None:
+    if not staged.published or staged.done:
+        return
+    batches = list(staged.chunks.values())
+    owed = Owed(OWED_PUBLISH, staged.number)
+    owed.batches = batches[len(batches) - cast("int", fact["left"]) :]
+    owed.at = cast("int", fact["at"])
+    w.owed.append(owed)

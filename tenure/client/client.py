@@ -99,8 +99,6 @@ def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:
             if value is not True:
                 raise InvalidRequest(field, value, "it is true or left out")
             options[ZEROES[field]] = 0
-        elif field == "durability":
-            raise Unsupported("durability: nothing in memory survives its process")
         elif field in DURATIONS:
             options[name] = milliseconds(field, value)
         elif name in bound.EXTRA_RULES:
@@ -149,23 +147,35 @@ class Client:
 
     async def enqueue(self, payload: bytes, **fields: object) -> Enqueued:
         """Store one job. Fields: every option of docs/semantics.md, section 4."""
+        durability = self._durability(fields)
         options, extras = split_fields(fields)
         batch = Batch(options, [payload], None if extras is None else [extras])
-        outcome = (await self.enqueue_batch(batch)).item(0)
+        outcome = (await self.enqueue_batch(batch, durability)).item(0)
         if outcome.error is not None:
             raise outcome.error
         return _enqueued(outcome)
 
     async def enqueue_many(self, payloads: list[bytes], **fields: object) -> list[Enqueued]:
         """Store many jobs with the same options; each is answered on its own, errors among them."""
+        durability = self._durability(fields)
         options, extras = split_fields(fields)
         batch = Batch(options, payloads, None if extras is None else [extras] * len(payloads))
-        answers = await self.enqueue_batch(batch)
+        answers = await self.enqueue_batch(batch, durability)
         return [_enqueued(answers.item(at)) for at in range(len(answers))]
 
-    async def enqueue_batch(self, batch: Batch) -> Answers:
+    async def enqueue_batch(self, batch: Batch, durability: str = "") -> Answers:
         """The contract's own verb, in columns."""
-        return await self._store.enqueue(self._context, batch, self._now())
+        context = self._context
+        if durability:
+            context = Context(context.tenant, context.tenants, durability=durability)
+        return await self._store.enqueue(context, batch, self._now())
+
+    def _durability(self, fields: dict[str, object]) -> str:
+        """Taken out of the fields: fsync, write, relaxed, or empty for the store's own."""
+        asked = fields.pop("durability", "")
+        if asked and asked not in self._store.capabilities.durability:
+            raise Unsupported(f"durability {asked!r}")
+        return str(asked)
 
     # Claim and settle.
 

@@ -25,6 +25,7 @@ class Context:
     """`tenant` owns what is enqueued and named; a claim takes from `tenants` ("*" is all, empty is just `tenant`).
 
     `connection` names the connection (0 is none): on the one that claimed a job the token may be left out.
+    `durability` is how safe a change must be before it is answered: fsync, write, relaxed; empty asks for the store's.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Context:
         trace: str = "",
         op: OpId | None = None,
         connection: int = 0,
+        durability: str = "",
     ) -> None:
         self.tenant = tenant
         self.tenants = tenants
@@ -44,3 +46,4 @@ class Context:
         self.trace = trace
         self.op = op
         self.connection = connection
+        self.durability = durability

@@ -26,6 +26,21 @@ def put_text(out: BytesWriter, text: str) -> None:
     put_bytes(out, text.encode("utf-8", "replace"))
 
 
+def patch(out: BytesWriter, at: i64, number: i64) -> None:
+    """Write four bytes, low first, where `hold` left room for them."""
+    out[at] = u8(number & 255)
+    out[at + 1] = u8((number >> 8) & 255)
+    out[at + 2] = u8((number >> 16) & 255)
+    out[at + 3] = u8((number >> 24) & 255)
+
+
+def hold(out: BytesWriter) -> i64:
+    """Leave room for a number that is not known yet; answers where."""
+    at: i64 = len(out)
+    out.write(b"\0\0\0\0")
+    return at
+
+
 def put_bytes(out: BytesWriter, data: bytes) -> None:
     put(out, len(data))
     out.write(data)

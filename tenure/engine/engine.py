@@ -29,6 +29,7 @@ from tenure.engine.place import side_of
 from tenure.engine.redo import take
 from tenure.engine.session import NOT_SEEN, look_up, note, still_leased
 from tenure.engine.settle import append, extend, settle
+from tenure.engine.unsaved import Unsaved
 from tenure.engine.verify import verify
 from tenure.engine.world import Watch, World
 
@@ -53,6 +54,30 @@ class Engine:
     def take(self) -> bytes:
         """A record of what changed since the last one, see `engine.redo`; empty when nothing did."""
         return take(self._w)
+
+    def take_events(self) -> bytes:
+        """The events since the last call, as runs of `engine.eventlog`."""
+        return self._w.log.take()
+
+    def is_taken(self) -> bool:
+        """Whether nothing has changed since `take`."""
+        return self._w.journal.is_empty() and self._w.log.is_taken()
+
+    def take_unsaved(self) -> Unsaved:
+        """What is in records and not in a checkpoint yet; from now on it counts as saved."""
+        return Unsaved(self._w)
+
+    def untaken(self) -> int:
+        """About how many jobs changed since `take`."""
+        return self._w.journal.size()
+
+    def unsaved(self) -> int:
+        """About how many pages and entities a checkpoint would save."""
+        journal = self._w.journal
+        return len(journal.unsaved_pages) + len(journal.unsaved_entities) + len(journal.unsaved_output)
+
+    def last_id(self) -> int:
+        return int(self._w.last_id)
 
     # Steps.
 
@@ -284,6 +309,15 @@ class Engine:
         """Somebody waits for events or items until then: let `tick` ask to be called."""
         w = self._w
         w.elapsed.add(Alarm(max(now.elapsed_ms, w.elapsed_ms) + wait_ms, WAIT, 0))
+
+    def oldest_event(self) -> int:
+        """The first that memory has, or the next one."""
+        return int(self._w.log.oldest())
+
+    def events_kept(self) -> int:
+        """How many the store was asked to keep; 0 when nobody said."""
+        kept = self._w.settings.changed.get("events_max", 0)
+        return kept if isinstance(kept, int) else 0
 
     def last_event(self) -> int:
         return int(self._w.log.seq)

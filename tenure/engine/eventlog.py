@@ -33,7 +33,7 @@ from tenure.core.error import EventsLost
 from tenure.core.event import EVENT_NAMES, MESSAGE_BYTES_MAX
 from tenure.core.record import Event, Failed
 from tenure.core.state import CAUSE_NAMES, STATE_NAMES
-from tenure.engine.code import Cursor, put, put_signed, put_text
+from tenure.engine.code import Cursor, patch, put, put_signed, put_text
 from tenure.engine.job import NO_SPEC, Job, Spec
 from tenure.engine.journal import Journal
 
@@ -66,6 +66,9 @@ class EventLog:
         self._out = BytesWriter()
         self._out_first: i64 = 1  # seq of the first event in _out
         self._at: i64 = 0
+        # What a journal has taken: up to this place of _out; chunks that were closed with something not taken yet.
+        self._taken: i64 = 0
+        self._untaken: list[bytes] = []
         # The open run.
         self._start: i64 = -1
         self._count: i64 = 0
@@ -263,11 +266,15 @@ class EventLog:
             return
         out = self._out
         size: i64 = len(out) - start
-        _patch_u32(out, start, size)
-        _patch_u32(out, start + 4, self._count)
+        patch(out, start, size)
+        patch(out, start + 4, self._count)
         self._start = -1
         if len(out) >= CHUNK_BYTES or (self.seq - self._out_first + 1) * CHUNKS_MIN >= self.events_max:
-            self._chunks.append(Chunk(self._out_first, self.seq, out.getvalue()))
+            data = out.getvalue()
+            self._chunks.append(Chunk(self._out_first, self.seq, data))
+            if self._journal.on and self._taken < len(data):
+                self._untaken.append(data[self._taken :])
+            self._taken = 0
             self._out = BytesWriter()
             self._out_first = self.seq + 1
             self._trim()
@@ -280,6 +287,19 @@ class EventLog:
             del self._chunks[:drop]
 
     # Reading.
+
+    def take(self) -> bytes:
+        """The runs that were not taken before, for a journal."""
+        self._close()
+        parts = self._untaken
+        if len(self._out) > self._taken:
+            parts.append(self._out.getvalue()[self._taken :])
+            self._taken = len(self._out)
+        self._untaken = []
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def is_taken(self) -> bool:
+        return not self._untaken and len(self._out) == self._taken
 
     def oldest(self) -> i64:
         """The seq of the oldest event kept, or of the next one when there is none."""
@@ -328,6 +348,20 @@ class EventLog:
         if low + 256 >= len(self._chunks) and len(self._out):
             chunks.append(Chunk(self._out_first, self.seq, self._out.getvalue()))
         return chunks
+
+
+def read_runs(data: bytes, after: i64, limit: i64, tenant: str, found: list[Event]) -> i64:
+    """Append events of one tenant ("" is all) with seq > after; answers the last seq that was looked at."""
+    upto: i64 = after
+    at: i64 = 0
+    while at < len(data) and len(found) < limit:
+        count = i64(read_i32_le(data, at + 4))
+        last: i64 = read_i64_le(data, at + 20) + count - 1
+        if last > after:
+            reader = Reader(data, at)
+            upto = reader.read(after, limit, found) if not tenant or reader.tenant == tenant else last
+        at += i64(read_i32_le(data, at))
+    return upto
 
 
 class Reader(Cursor):
@@ -495,10 +529,3 @@ def _text(text: str) -> bytes:
     out = BytesWriter()
     put_text(out, text)
     return out.getvalue()
-
-
-def _patch_u32(out: BytesWriter, at: i64, number: i64) -> None:
-    out[at] = u8(number & 255)
-    out[at + 1] = u8((number >> 8) & 255)
-    out[at + 2] = u8((number >> 16) & 255)
-    out[at + 3] = u8((number >> 24) & 255)

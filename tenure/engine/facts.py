@@ -1,11 +1,12 @@
 """Jobs as bytes: rows that say how a job is, in records of the journal and in pages of the checkpoint.
 
-A run of rows is whole by itself: the options and leases its jobs share stand before the rows, each once. Format,
+A run of rows is whole by itself: the options and leases its jobs share stand behind the rows, each once. Format,
 version 1; numbers and texts as in `engine.code`. Times are 0 for none, else one more than the zigzag of their distance
 from the base.
 
-    rows    base i64 · specs (count; each its size and msgpack) · leases (count; each id, token, worker, length, due,
-            until - base signed) · count · rows
+    rows    base i64 · bytes of the rows u32 · count u32 · rows
+            specs (count; each its size and msgpack)
+            leases (count; each id, token, worker, length, due, until - base signed)
     row     step from the last id, signed · flags · [spec · created_at]  NEW
             state u8 · settled u8 · seq · attempt · delivery · [priority, signed]  PRIORITY
             run_at · ready_at · started_at · ended_at · step from the last number, signed
@@ -19,13 +20,13 @@ something else. A side is named fields (`core.fact`): those may be added without
 from typing import Final
 
 import msgspec
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
 from tenure.core.fact import SideFact
 from tenure.core.job import Extras
 from tenure.core.state import RUNNING
-from tenure.engine.code import Cursor, put, put_bytes, put_signed, put_text
+from tenure.engine.code import Cursor, hold, patch, put, put_bytes, put_signed, put_text
 from tenure.engine.job import ASIDE, NO_SPEC, Job, Lease, Side, Spec
 from tenure.engine.specs import read_spec, spec_fact
 from tenure.engine.world import World
@@ -44,12 +45,16 @@ _unpack = msgspec.msgpack.Decoder(SideFact).decode
 
 
 class Rows:
-    """Collects the rows of one run."""
+    """Writes the rows of one run; `finish` ends it."""
 
-    def __init__(self, base: i64) -> None:
+    def __init__(self, out: BytesWriter, base: i64) -> None:
         self.base: i64 = base
         self.count: i64 = 0
-        self._out = BytesWriter()
+        self._out = out
+        write_i64_le(out, base)
+        self._sizes: i64 = hold(out)
+        hold(out)
+        self._start: i64 = len(out)
         self._specs = BytesWriter()
         self._spec_numbers: dict[Spec, int] = {}
         self._leases = BytesWriter()
@@ -113,16 +118,14 @@ class Rows:
         if side is not None:
             put_bytes(out, _pack(side_fact(job, side)))
 
-    def finish(self) -> bytes:
-        whole = BytesWriter()
-        write_i64_le(whole, self.base)
-        put(whole, len(self._spec_numbers))
-        whole.write(self._specs.getvalue())
-        put(whole, len(self._lease_numbers))
-        whole.write(self._leases.getvalue())
-        put(whole, self.count)
-        whole.write(self._out.getvalue())
-        return whole.getvalue()
+    def finish(self) -> None:
+        out = self._out
+        patch(out, self._sizes, len(out) - self._start)
+        patch(out, self._sizes + 4, self.count)
+        put(out, len(self._spec_numbers))
+        out.write(self._specs.getvalue())
+        put(out, len(self._lease_numbers))
+        out.write(self._leases.getvalue())
 
     def _time(self, at: i64) -> None:
         if at == 0:
@@ -258,8 +261,8 @@ class RowReader:
         self.orphans: dict[int, int] = {}  # changes of jobs that were not there; they must be gone in the end
 
     def read(self, data: bytes) -> None:
-        cursor = Cursor(data, 8)
         base: i64 = read_i64_le(data, 0)
+        cursor = Cursor(data, 16 + i64(read_i32_le(data, 8)))
         specs: list[Spec] = []
         left: i64 = cursor.number()
         while left > 0:
@@ -270,7 +273,8 @@ class RowReader:
         while left > 0:
             leases.append(self._lease(cursor, base))
             left -= 1
-        left = cursor.number()
+        left = i64(read_i32_le(data, 12))
+        cursor.pos = 16
         id: i64 = 0
         number: i64 = 0
         while left > 0:

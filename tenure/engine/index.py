@@ -183,6 +183,14 @@ class Outcomes:
         owner: i64 = page.tenant if page.tenants is None else page.tenants[slot]
         return code - 1 if owner == tenant else -1
 
+    def page(self, number: i64) -> tuple[int, bytes, list[int]]:
+        """When it last changed, the codes and the owners of a page's ids; no codes when there is none."""
+        page = self._pages.get(number)
+        if page is None:
+            return 0, b"", []
+        owners = [int(page.tenant)] if page.tenants is None else list(page.tenants)
+        return int(page.last_at), page.codes.getvalue(), owners
+
     def trim(self, now_ms: i64) -> i64:
         """Drop what is past its time; answers when to come again, 0 when nothing is kept."""
         old: list[int] = []

@@ -53,10 +53,19 @@ class Journal:
         self.unsaved_outcomes: dict[int, int] = {}
         self.unsaved_entities: dict[Entity, int] = {}
         self.unsaved_output: list[tuple[int, int, StreamItem]] = []
+        self.unsaved_queues: dict[int, int] = {}
+        self.last_queue: i64 = -1
+        self.dropped_queues: list[tuple[str, str]] = []
         self.silenced: list[int] = []  # removed jobs that had output
 
     def is_empty(self) -> bool:
         return not (self.touched or self.ranges or self.gone or self.output or self.entities)
+
+    def size(self) -> int:
+        found = len(self.touched) + len(self.entities)
+        for at in range(0, len(self.ranges), 2):
+            found += self.ranges[at + 1] - self.ranges[at] + 1
+        return found
 
     def born(self, job: Job) -> None:
         if self.on:
@@ -78,6 +87,7 @@ class Journal:
             return
         job.dirty = True
         job.gone = True
+        self.unsaved_queues[int(job.spec.queue)] = 1
         side = job.side
         if side is not None and (side.log is not None or side.stream is not None):
             self.silenced.append(int(job.id))

@@ -4,7 +4,7 @@ Format, version 1; numbers and texts as in `engine.code`. Everything a record sa
 be read over pages of a checkpoint that are newer than its beginning.
 
     record   version u8 · wall i64 · elapsed i64 · the numbers given so far, i64 each (NUMBERS) · sections
-    section  tag u8 · size · body; a reader passes over tags that it does not know
+    section  tag u8 · size u32 · body; a reader passes over tags that it does not know
     ROWS     rows, see engine.facts
     GONE     tenants (count, texts) · runs: count; each first id, signed step from the end of the last, number of ids,
              state, tenant
@@ -18,10 +18,10 @@ there.
 from typing import Final
 
 import msgspec
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
-from tenure.engine.code import Cursor, put, put_bytes, put_signed, put_text
+from tenure.engine.code import hold, patch, put, put_signed, put_text
 from tenure.engine.entity import entity_fact
 from tenure.engine.facts import Rows
 from tenure.engine.job import Job
@@ -49,26 +49,37 @@ def take(w: World) -> bytes:
     out = BytesWriter()
     _put_head(out, w)
     if journal.touched or journal.ranges:
-        rows = _take_rows(w, journal)
-        if rows:
-            out.append(u8(ROWS))
-            put_bytes(out, rows)
+        size = _begin_section(out, ROWS)
+        _take_rows(w, journal, out)
+        _end_section(out, size)
     if journal.gone:
-        out.append(u8(GONE))
-        put_bytes(out, _take_gone(w, journal))
+        size = _begin_section(out, GONE)
+        _take_gone(w, journal, out)
+        _end_section(out, size)
     if journal.output:
         items = [[id, kind, item.offset, item.at, item.data] for id, kind, item in journal.output]
-        out.append(u8(OUTPUT))
-        put_bytes(out, _pack(items))
+        size = _begin_section(out, OUTPUT)
+        out.write(_pack(items))
+        _end_section(out, size)
         journal.unsaved_output.extend(journal.output)
         journal.output = []
     if journal.entities:
         entities = journal.entities
         journal.entities = {}
         journal.unsaved_entities.update(entities)
-        out.append(u8(ENTITIES))
-        put_bytes(out, _pack([[list(entity), entity_fact(w, entity)] for entity in entities]))
+        size = _begin_section(out, ENTITIES)
+        out.write(_pack([[list(entity), entity_fact(w, entity)] for entity in entities]))
+        _end_section(out, size)
     return out.getvalue()
+
+
+def _begin_section(out: BytesWriter, tag: i64) -> i64:
+    out.append(u8(tag))
+    return hold(out)
+
+
+def _end_section(out: BytesWriter, size: i64) -> None:
+    patch(out, size, len(out) - size - 4)
 
 
 def head(w: World) -> bytes:
@@ -92,8 +103,8 @@ def _put_head(out: BytesWriter, w: World) -> None:
     write_i64_le(out, w.log.seq)
 
 
-def _take_rows(w: World, journal: Journal) -> bytes:
-    rows = Rows(w.wall_ms)
+def _take_rows(w: World, journal: Journal, out: BytesWriter) -> None:
+    rows = Rows(out, w.wall_ms)
     ranges = journal.ranges
     journal.ranges = []
     index = w.index
@@ -112,7 +123,7 @@ def _take_rows(w: World, journal: Journal) -> bytes:
     for job in touched:
         if not job.gone:
             _take_row(rows, journal, job)
-    return rows.finish() if rows.count else b""
+    rows.finish()
 
 
 def _take_row(rows: Rows, journal: Journal, job: Job) -> None:
@@ -124,9 +135,12 @@ def _take_row(rows: Rows, journal: Journal, job: Job) -> None:
     if page != journal.last_page:
         journal.last_page = page
         journal.unsaved_pages[page] = 1
+    if job.spec.queue != journal.last_queue:
+        journal.last_queue = job.spec.queue
+        journal.unsaved_queues[int(job.spec.queue)] = 1
 
 
-def _take_gone(w: World, journal: Journal) -> bytes:
+def _take_gone(w: World, journal: Journal, out: BytesWriter) -> None:
     gone = journal.gone
     journal.gone = []
     names: dict[int, int] = {}
@@ -152,13 +166,11 @@ def _take_gone(w: World, journal: Journal) -> bytes:
             journal.unsaved_outcomes[page >> 4] = 1
             page += 1
         at += 4
-    out = BytesWriter()
     put(out, len(names))
     for tenant in names:
         put_text(out, w.tenants[tenant].name)
     put(out, len(gone) // 4)
     out.write(runs.getvalue())
-    return out.getvalue()
 
 
 class Sections:
@@ -175,10 +187,12 @@ class Sections:
         self.gone = b""
         self.output = b""
         self.entities = b""
-        cursor = Cursor(data, HEAD_BYTES)
-        while cursor.pos < len(data):
-            tag: i64 = cursor.number()
-            body = cursor.blob()
+        at: i64 = HEAD_BYTES
+        while at < len(data):
+            tag = data[at]
+            end: i64 = at + 5 + i64(read_i32_le(data, at + 1))
+            body = data[at + 5 : end]
+            at = end
             if tag == ROWS:
                 self.rows = body
             elif tag == GONE:

@@ -340,6 +340,8 @@ def forget_queue(w: World, q: Queue) -> None:
         return
     t = w.tenants[q.tenant]
     del t.queues[q.name]
+    if w.journal.on:
+        w.journal.dropped_queues.append((t.name, q.name))
     for number in q.kepts:
         kept = w.kepts[number]
         if kept.alarm is not None:

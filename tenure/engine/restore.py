@@ -73,11 +73,11 @@ class Restore:
         self._rows.read(facts)
 
     def outcomes(self, first: int, tenants: list[str], codes: bytes, owners: bytes, at_ms: int) -> None:
-        """Outcomes of removed jobs from id `first` on: per job a code (state + 1, 0 for none) and its tenant."""
-        numbers = [self._w.tenant(name).number for name in tenants]
+        """See `engine.page.OutcomeSheet`; `first` is the id that the codes begin with."""
+        numbers = [int(self._w.tenant(name).number) if name else -1 for name in tenants]
         for slot in range(len(codes)):
             if codes[slot]:
-                owner = numbers[owners[slot] if owners else 0]
+                owner = numbers[int.from_bytes(owners[2 * slot : 2 * slot + 2], "little") if owners else 0]
                 self._w.outcomes.add(first + slot, codes[slot] - 1, owner, at_ms)
 
     def output(self, id: int, kind: int, item: StreamItem) -> None:
@@ -159,9 +159,10 @@ class Restore:
 
     # Everything in its place.
 
-    def finish(self, now: Now, seq: int) -> Engine:
-        """`seq` is the last event number that may have been given."""
+    def finish(self, now: Now, seq: int, last_id: int = 0) -> Engine:
+        """`seq` and `last_id` are the last numbers of events and jobs that may have been given."""
         w = self._w
+        w.last_id = max(w.last_id, last_id)
         if self._rows.orphans:
             raise ValueError(f"the journal changes jobs that are nowhere: {sorted(self._rows.orphans)[:10]}")
         w.wall_ms = max(self.wall_ms, now.wall_ms)

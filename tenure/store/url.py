@@ -1,12 +1,13 @@
 """From a URL to a store. One of the few places that name a concrete one."""
 
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tenure.core.error import InvalidRequest, Unsupported
 from tenure.store.contract import Store
 from tenure.store.embedded.memory import MemoryStore
+from tenure.store.embedded.sqlite import SqliteStore
 
-PLANNED = ("sqlite", "postgresql", "redis", "fdb", "tenure", "tenure+unix")
+PLANNED = ("postgresql", "redis", "fdb", "tenure", "tenure+unix")
 
 
 def open_store(url: str) -> Store:
@@ -14,6 +15,21 @@ def open_store(url: str) -> Store:
     scheme = urlsplit(url).scheme
     if scheme == "memory":
         return MemoryStore()
+    if scheme == "sqlite":
+        return _sqlite(url)
     if scheme in PLANNED:
-        raise Unsupported(f"{scheme}:// yet (memory:// works)")
-    raise InvalidRequest("url", url, "it must begin with memory://")
+        raise Unsupported(f"{scheme}:// yet (memory:// and sqlite:// work)")
+    raise InvalidRequest("url", url, "it must begin with memory:// or sqlite://")
+
+
+def _sqlite(url: str) -> Store:
+    """sqlite:///jobs.db is beside the process, sqlite:////var/lib/jobs.db at the root; ?durability=relaxed."""
+    parts = urlsplit(url)
+    path = unquote(parts.path).removeprefix("/")
+    if parts.netloc or not path:
+        raise InvalidRequest("url", url, "it must be sqlite:/// and a file, as in sqlite:///jobs.db")
+    fields = dict(parse_qsl(parts.query))
+    durability = fields.pop("durability", "fsync")
+    if fields:
+        raise InvalidRequest("url", url, f"{', '.join(fields)} is not known; durability is")
+    return SqliteStore(path, durability)

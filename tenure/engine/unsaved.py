@@ -1,0 +1,89 @@
+"""What a checkpoint has to save, worked off in portions.
+
+It is taken in the step in which a record was taken, and read in later ones: a page may then be newer than the record,
+and what changed meanwhile is in later records and in the next checkpoint.
+"""
+
+import msgspec
+from mypy_extensions import i64
+
+from tenure.core.record import StreamItem
+from tenure.engine.entity import entity_fact
+from tenure.engine.journal import Entity
+from tenure.engine.page import OutcomeSheet, Sheet, outcome_sheet, sheet
+from tenure.engine.redo import head
+from tenure.engine.world import NO_QUEUE, World
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Unsaved:
+    def __init__(self, w: World) -> None:
+        journal = w.journal
+        self._w = w
+        self.head = head(w)
+        self._pages = list(journal.unsaved_pages)
+        self._outcomes = list(journal.unsaved_outcomes)
+        self._entities: list[Entity] = list(journal.unsaved_entities)
+        self.output: list[tuple[int, int, StreamItem]] = journal.unsaved_output
+        self.silenced: list[int] = journal.silenced
+        self._queues = list(journal.unsaved_queues)
+        self.dropped_queues: list[tuple[str, str]] = journal.dropped_queues
+        journal.unsaved_pages = {}
+        journal.last_page = -1
+        journal.unsaved_outcomes = {}
+        journal.unsaved_entities = {}
+        journal.unsaved_output = []
+        journal.silenced = []
+        journal.unsaved_queues = {}
+        journal.last_queue = -1
+        journal.dropped_queues = []
+
+    def is_empty(self) -> bool:
+        return not (self._pages or self._outcomes or self._entities or self.output or self.silenced)
+
+    def sheets(self, count: int) -> list[Sheet]:
+        """The next pages, at most so many."""
+        numbers = self._pages[-count:]
+        del self._pages[-count:]
+        return [sheet(self._w, i64(number)) for number in numbers]
+
+    def outcomes(self, count: int) -> list[OutcomeSheet]:
+        numbers = self._outcomes[-count:]
+        del self._outcomes[-count:]
+        return [outcome_sheet(self._w, i64(number)) for number in numbers]
+
+    def entities(self, count: int) -> list[tuple[bytes, bytes]]:
+        """Name and fact of each; an empty fact when it is gone."""
+        names = self._entities[-count:]
+        del self._entities[-count:]
+        found: list[tuple[bytes, bytes]] = []
+        for name in names:
+            fact = entity_fact(self._w, name)
+            found.append((_pack(list(name)), b"" if fact is None else _pack(fact)))
+        return found
+
+    def queues(self) -> list[tuple[object, ...]]:
+        """Tenant, name, and the counts by state, bytes and pause of every queue with changes."""
+        found: list[tuple[object, ...]] = []
+        for number in self._queues:
+            q = self._w.queues[number]
+            if q is NO_QUEUE:
+                continue
+            found.append(
+                (
+                    q.tenant_name,
+                    q.name,
+                    int(q.scheduled),
+                    int(q.blocked),
+                    int(q.ready),
+                    int(q.running),
+                    int(q.retrying),
+                    int(q.completed),
+                    int(q.failed),
+                    int(q.cancelled),
+                    int(q.bytes),
+                    q.paused,
+                )
+            )
+        return found

@@ -1,0 +1,372 @@
+"""The durable embedded store: `sqlite:///jobs.db`. The engine in memory, its journal and checkpoint in one file.
+
+A change is made in memory at once; its answer leaves when the group that holds it is as safe as was asked for: on disk
+(`fsync`), with the operating system (`write`), or at once (`relaxed`, on disk within 50 ms). Groups form by themselves:
+what the loop did while the last ones were being written is the next one.
+"""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+
+from tenure.core.clock import Now
+from tenure.core.error import EventsLost, InvalidRequest, Unavailable
+from tenure.core.record import Event, EventPage
+from tenure.core.tenant import ANY_TENANT, Context
+from tenure.engine.eventlog import read_runs
+from tenure.store.contract import Capabilities
+from tenure.store.embedded.checkpoint import Checkpoint
+from tenure.store.embedded.file import StoreFile, write_meta
+from tenure.store.embedded.store import EmbeddedStore
+from tenure.store.embedded.writer import Fenced, Group, Job, Portion, Writer, close_cleanly
+
+MODES = ("relaxed", "write", "fsync")
+CAPABILITIES = Capabilities(name="sqlite", shared=False, durability=MODES)
+
+GROUPS_IN_FLIGHT = 2
+PENDING_BYTES_MAX = 8 * 1024 * 1024
+RELAXED_S = 0.02
+RELAXED_JOBS = 20_000
+SYNC_S = 0.03
+RESERVE = 1_000_000
+CHECKPOINT_MS = 500
+CHECKPOINT_BYTES = 64 * 1024 * 1024
+RETRY_MS = 1_000
+CLOSE_S = 60.0
+
+
+class SqliteStore(EmbeddedStore):
+    def __init__(self, path: str | Path, durability: str = "fsync") -> None:
+        super().__init__()
+        if durability not in MODES:
+            raise InvalidRequest("durability", durability, "it must be fsync, write or relaxed")
+        self._mode = durability
+        self._file = StoreFile(Path(path))
+        self._writer = Writer(self._file, self._report)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._broken: Unavailable | None = None  # why changes are refused
+        # Positions in the journal: taken from the engine, with the operating system, on disk.
+        self._taken = 0
+        self._written = 0
+        self._synced = 0
+        self._in_flight: list[Group] = []
+        self._flush_due: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._flush_at = 0.0
+        self._sync_due: asyncio.TimerHandle | None = None
+        self._safe: list[tuple[int, bool, asyncio.Future[None]]] = []  # position, on disk or written
+        self._held: list[tuple[int, list[tuple[int, object]]]] = []  # answers to waits, and when they may leave
+        self._event_seq = 0  # of the last event taken
+        self._reserved_id = 0
+        self._reserved_seq = 0
+        self._reserving = False
+        self._checkpoint: Checkpoint | None = None
+        self._checkpoint_at = 0
+        self._journal_bytes = 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    # Opening and closing.
+
+    async def open(self, now: Now) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._file.open()
+        try:
+            self._opened = self._file.restore(now)
+        except BaseException:
+            self._file.release()
+            raise
+        self._now = self._at(now)
+        self._taken = self._written = self._synced = self._file.position
+        self._event_seq = self._opened.last_event()
+        self._checkpoint_at = self._now.elapsed_ms
+        self._writer.start()
+        self._reserve()
+
+    async def close(self) -> None:
+        """Everything that was answered is on disk afterwards, in every mode."""
+        if self._opened is None:
+            return
+        if self._checkpoint is not None:
+            await self._checkpoint.stop()
+        engine = self._opened
+        self._cancel_timers()
+        await self._drain()
+        self._writer.stop()
+        ended = await asyncio.to_thread(self._writer.join, CLOSE_S)
+        if ended and self._broken is None:
+            await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq)
+        self._file.release()
+        for _, _, future in self._safe:
+            if not future.done():
+                future.set_exception(Unavailable("the store was closed"))
+        self._safe.clear()
+        self._held.clear()
+        await super().close()
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._flush_due, self._sync_due):
+            if timer is not None:
+                timer.cancel()
+        self._flush_due = self._sync_due = None
+
+    async def _drain(self) -> None:
+        """Hand everything to the writer and wait for it, as long as the disk takes it."""
+        while self._broken is None:
+            self._flush()
+            self._cancel_timers()
+            if self._synced >= self._taken and self._engine.is_taken():
+                return
+            if self._written >= self._taken:
+                self._sync()
+            await self._safe_at(self._taken, True)
+
+    # Changes: when they may begin, and when their answers may leave.
+
+    def _at(self, now: Now) -> Now:
+        return Now(now.wall_ms, now.elapsed_ms + self._file.elapsed_from)
+
+    async def _admit(self) -> None:
+        while self._broken is None and self._pending_bytes() > PENDING_BYTES_MAX:
+            await self._safe_at(self._in_flight[0].position, False)
+        if self._broken is not None:
+            raise self._broken
+
+    def _pending_bytes(self) -> int:
+        return sum(group.size() for group in self._in_flight)
+
+    async def _sure(self, context: Context) -> None:
+        mode = context.durability or self._mode
+        if mode not in MODES:
+            raise InvalidRequest("durability", mode, "it must be fsync, write or relaxed")
+        position = self._taken if self._engine.is_taken() else self._taken + 1
+        if mode == "relaxed" and self._is_reserved():
+            self._flush_later()
+            return
+        if self._is_safe(position, mode != "write"):
+            return
+        if self._broken is not None:
+            return  # a read: changes were refused before they began
+        await self._safe_at(position, mode != "write")
+
+    def _is_reserved(self) -> bool:
+        """Whether no number was given that a crash could give again."""
+        engine = self._engine
+        if engine.last_id() + RESERVE // 2 > self._reserved_id or engine.last_event() + RESERVE > self._reserved_seq:
+            self._reserve()
+        return engine.last_id() <= self._reserved_id and engine.last_event() <= self._reserved_seq
+
+    def _is_safe(self, position: int, on_disk: bool) -> bool:
+        return position <= (self._synced if on_disk else self._written)
+
+    async def _safe_at(self, position: int, on_disk: bool) -> None:
+        assert self._loop is not None
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._safe.append((position, on_disk, future))
+        self._flush_soon()
+        await future
+
+    def _deliver(self, now: Now) -> None:
+        self._now = now
+        outbox = self._engine.drain_outbox()
+        if self._mode == "relaxed":
+            self._hand_out(outbox)
+            self._flush_later()
+        elif not self._engine.is_taken():
+            self._held.append((self._taken + 1, outbox))
+            self._flush_soon()
+        elif self._is_safe(self._taken, self._mode == "fsync"):
+            self._hand_out(outbox)
+        else:
+            self._held.append((self._taken, outbox))
+
+    # Groups.
+
+    def _flush_soon(self) -> None:
+        self._flush_in(0.0)
+
+    def _flush_later(self) -> None:
+        self._flush_in(0.0 if self._engine.untaken() > RELAXED_JOBS else RELAXED_S)
+
+    def _flush_in(self, seconds: float) -> None:
+        assert self._loop is not None
+        at = self._loop.time() + seconds
+        if self._flush_due is not None:
+            if self._flush_at <= at:
+                return
+            self._flush_due.cancel()
+        self._flush_at = at
+        self._flush_due = (
+            self._loop.call_soon(self._flush) if seconds == 0.0 else self._loop.call_later(seconds, self._flush)
+        )
+
+    def _flush(self) -> None:
+        self._flush_due = None
+        if self._opened is None or len(self._in_flight) >= GROUPS_IN_FLIGHT:
+            return  # the next report comes back here
+        record = self._engine.take()
+        events = self._engine.take_events()
+        if record or events:
+            self._taken += 1
+            last = self._engine.last_event()
+            sync = self._mode != "write" or any(on_disk for _, on_disk, _ in self._safe)
+            group = Group(self._taken, record, events, self._event_seq + 1, last, self._now.wall_ms, sync)
+            self._event_seq = last
+            self._journal_bytes += group.size()
+            self._in_flight.append(group)
+            self._writer.put(group)
+        elif self._synced < self._taken and not self._in_flight and any(on_disk for _, on_disk, _ in self._safe):
+            self._sync()
+
+    def _sync(self) -> None:
+        """Put on disk what the operating system has."""
+        self._sync_due = None
+        position = self._written
+        if position > self._synced and self._broken is None:
+            self._writer.put(Portion(lambda db: write_meta(db, {"synced": position}), True, position))
+
+    def _reserve(self) -> None:
+        """Numbers ahead of those in use, on disk before they are: a crash skips what is left of them."""
+        if self._reserving:
+            return
+        self._reserving = True
+        id = self._engine.last_id() + 2 * RESERVE
+        seq = self._engine.last_event() + 8 * RESERVE
+
+        def write(db: apsw.Connection) -> None:
+            write_meta(db, {"reserved_id": id, "reserved_seq": seq})
+
+        portion = Portion(write, True, self._written)
+        portion.reserves = (id, seq)
+        self._writer.put(portion)
+
+    # What the writer says; `_report` is called in its thread.
+
+    def _report(self, job: Job, error: Exception | None) -> None:
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._reported, job, error)
+
+    def _reported(self, job: Job, error: Exception | None) -> None:
+        if error is not None:
+            self._break(error)
+            return
+        self._broken = None
+        if isinstance(job, Group):
+            self._in_flight.remove(job)
+            self._written = job.position
+            if not job.sync and self._sync_due is None and self._loop is not None:
+                self._sync_due = self._loop.call_later(SYNC_S, self._sync)
+        elif job.reserves != (0, 0):
+            self._reserving = False
+            self._reserved_id, self._reserved_seq = job.reserves
+        if job.sync:
+            self._synced = max(self._synced, job.position)
+        if job.done is not None and not job.done.done():
+            job.done.set_result(None)
+        self._let_out()
+        if self._opened is not None:
+            self._flush()
+
+    def _let_out(self) -> None:
+        """Answers whose time has come."""
+        waiting = self._safe
+        self._safe = []
+        for position, on_disk, future in waiting:
+            if self._is_safe(position, on_disk):
+                if not future.done():
+                    future.set_result(None)
+            else:
+                self._safe.append((position, on_disk, future))
+        while self._held and self._is_safe(self._held[0][0], self._mode == "fsync"):
+            self._hand_out(self._held.pop(0)[1])
+
+    def _break(self, error: Exception) -> None:
+        """The disk does not take it. Those who wait are told; the writer goes on trying, unless it was fenced."""
+        if isinstance(error, Fenced):
+            text = f"another process has taken {self._file.path} over; open it again to join"
+        else:
+            text = f"{self._file.path} cannot be written ({error}); free some space or repair the disk, then try again"
+        self._broken = Unavailable(text)
+        waiting, self._safe = self._safe, []
+        for _, _, future in waiting:
+            if not future.done():
+                future.set_exception(Unavailable(text))
+
+    # Time and checkpoints.
+
+    async def tick(self, now: Now) -> Now | None:
+        now = self._at(now)
+        if self._broken is not None:
+            return self._back(Now(now.wall_ms + RETRY_MS, now.elapsed_ms + RETRY_MS))
+        next_at = self._engine.tick(now)
+        self._deliver(now)
+        if self._engine.unsaved() or not self._engine.is_taken():
+            due = self._checkpoint_at + CHECKPOINT_MS
+            if now.elapsed_ms >= due or self._journal_bytes > CHECKPOINT_BYTES:
+                self._begin_checkpoint(now)
+                due = now.elapsed_ms + CHECKPOINT_MS
+            if next_at is None or due < next_at.elapsed_ms:
+                wall = now.wall_ms + 10 * RETRY_MS if next_at is None else next_at.wall_ms
+                next_at = Now(wall, due)
+        return None if next_at is None else self._back(next_at)
+
+    def _back(self, now: Now) -> Now:
+        return Now(now.wall_ms, now.elapsed_ms - self._file.elapsed_from)
+
+    def _begin_checkpoint(self, now: Now) -> None:
+        if self._checkpoint is not None and not self._checkpoint.is_done():
+            return
+        self._checkpoint_at = now.elapsed_ms
+        self._journal_bytes = 0
+        self._checkpoint = Checkpoint(self._engine, self._writer, self._taken, now.wall_ms)
+        self._checkpoint.start()
+
+    # Events that memory does not have any more.
+
+    async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
+        if not cursor:
+            cursor = f"e{await asyncio.to_thread(self._oldest_event) - 1}"
+        try:
+            return await super().events(context, cursor, limit, wait_ms, now)
+        except EventsLost:
+            return await asyncio.to_thread(self._read_events, context, int(cursor[1:]), limit)
+
+    def _oldest_event(self) -> int:
+        kept = self._engine.events_kept()
+        before = self._engine.last_event() - kept if kept else 0
+        db = self._file.connect()
+        try:
+            row = db.execute(
+                "SELECT min(first_seq) FROM (SELECT first_seq, last_seq FROM events UNION ALL"
+                " SELECT first_seq, last_seq FROM journal) WHERE last_seq >= first_seq AND last_seq > ?",
+                (before,),
+            ).fetchone()
+        finally:
+            db.close()
+        in_memory = self._engine.oldest_event()
+        return in_memory if row is None or row[0] is None else min(int(row[0]), in_memory)
+
+    def _read_events(self, context: Context, after: int, limit: int) -> EventPage:
+        tenant = "" if ANY_TENANT in context.tenants else context.tenant
+        oldest = self._oldest_event()
+        if after + 1 < oldest:
+            raise EventsLost(oldest)
+        found: list[Event] = []
+        upto = after
+        db = self._file.connect()
+        try:
+            for last, data in db.execute(
+                "SELECT last_seq, events FROM (SELECT first_seq, last_seq, events FROM events UNION ALL"
+                " SELECT first_seq, last_seq, events FROM journal) WHERE last_seq > ? ORDER BY first_seq LIMIT 1000",
+                (after,),
+            ):
+                upto = max(int(read_runs(data, after, limit, tenant, found)), upto)
+                if len(found) >= limit:
+                    break
+                upto = max(upto, last)
+        finally:
+            db.close()
+        return EventPage(tuple(found), f"e{upto}")

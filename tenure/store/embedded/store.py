@@ -1,0 +1,269 @@
+"""An engine as a store: what waiting needs, and where durability comes in.
+
+The engine is synchronous; this adds a future per ticket, resolved when a step leaves an answer in the engine's outbox.
+Nothing here keeps time: whoever owns the store calls `tick`. A store that survives its process says when a change may
+begin (`_admit`), when an answer may leave (`_sure`), and hands out the outbox when it is safe (`_deliver`).
+"""
+
+import asyncio
+
+from tenure.core import bound
+from tenure.core.answer import Answers, Claimed, Extended
+from tenure.core.clock import Now
+from tenure.core.error import Timeout, Unavailable
+from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.tenant import Context
+from tenure.engine.engine import Engine
+
+WAITERS_MAX = 100_000
+
+
+class EmbeddedStore:
+    def __init__(self) -> None:
+        self._opened: Engine | None = None
+        self._now = Now(0, 0)
+        self._waiting: dict[int, asyncio.Future[object]] = {}
+        self._listeners: list[asyncio.Future[None]] = []
+
+    @property
+    def _engine(self) -> Engine:
+        if self._opened is None:
+            raise Unavailable("the store is not open; open it first")
+        return self._opened
+
+    async def _admit(self) -> None:
+        """Wait until a change may begin; raises when none can."""
+
+    async def _sure(self, context: Context) -> None:
+        """Wait until what was done is as safe as the context asks for."""
+
+    async def close(self) -> None:
+        self._opened = None
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(Unavailable("the store was closed"))
+        for listener in self._listeners:
+            if not listener.done():
+                listener.set_exception(Unavailable("the store was closed"))
+        self._waiting.clear()
+        self._listeners.clear()
+
+    def _at(self, now: Now) -> Now:
+        """The store's time at the caller's."""
+        return now
+
+    async def tick(self, now: Now) -> Now | None:
+        next_at = self._engine.tick(now)
+        self._deliver(now)
+        return next_at
+
+    def _deliver(self, now: Now) -> None:
+        """Hand out what the step left behind; whoever owns the store may need to tick again soon."""
+        self._now = now
+        self._hand_out(self._engine.drain_outbox())
+
+    def _hand_out(self, outbox: list[tuple[int, object]]) -> None:
+        for ticket, answer in outbox:
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                future.set_result(answer)
+            elif isinstance(answer, Claimed) and answer.ids:
+                self._engine.give_back(answer, self._now)
+        if self._listeners:
+            listeners, self._listeners = self._listeners, []
+            for listener in listeners:
+                if not listener.done():
+                    listener.set_result(None)
+
+    def _expect(self, ticket: int) -> asyncio.Future[object]:
+        """A place for the ticket's answer; it must be there before the outbox is read."""
+        if len(self._waiting) >= WAITERS_MAX:
+            self._engine.withdraw(ticket, self._now)
+            raise Unavailable(f"{WAITERS_MAX} calls are waiting already; try again later")
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = future
+        return future
+
+    async def _wait(self, ticket: int, now: Now) -> object:
+        future = self._expect(ticket)
+        self._deliver(now)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._abandon(ticket, future)
+            raise
+
+    def _abandon(self, ticket: int, future: asyncio.Future[object]) -> None:
+        """The caller is gone: withdraw the wait, or give back what it was answered and never took."""
+        if self._waiting.pop(ticket, None) is not None and self._opened is not None:
+            self._engine.withdraw(ticket, self._now)
+        elif future.done() and not future.cancelled() and future.exception() is None:
+            answer = future.result()
+            if isinstance(answer, Claimed) and answer.ids and self._opened is not None:
+                self._engine.give_back(answer, self._now)
+        if self._opened is not None:
+            self._deliver(self._now)
+
+    async def enqueue(self, context: Context, batch: Batch, now: Now) -> Answers:
+        now = self._at(now)
+        await self._admit()
+        answers = self._engine.enqueue(context, batch, now)
+        self._deliver(now)
+        await self._sure(context)
+        return answers
+
+    async def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
+        now = self._at(now)
+        await self._admit()
+        answer = self._engine.claim(context, claim, now)
+        if answer.ticket:
+            found = await self._wait(answer.ticket, now)
+            assert isinstance(found, Claimed)
+            self._engine.claim_answered(context, found)
+            return found
+        self._deliver(now)
+        try:
+            await self._sure(context)
+        except asyncio.CancelledError:
+            if answer.ids and self._opened is not None:
+                self._engine.give_back(answer, self._now)
+                self._deliver(self._now)
+            raise
+        return answer
+
+    async def settle(self, context: Context, settle: Settle, now: Now) -> Answers:
+        now = self._at(now)
+        await self._admit()
+        answers = self._engine.settle(context, settle, now)
+        self._deliver(now)
+        await self._sure(context)
+        return answers
+
+    async def extend(self, context: Context, extend: Extend, now: Now) -> Extended:
+        now = self._at(now)
+        await self._admit()
+        answer = self._engine.extend(context, extend, now)
+        self._deliver(now)
+        await self._sure(context)
+        return answer
+
+    async def change(self, context: Context, change: Change, now: Now) -> Answers:
+        now = self._at(now)
+        await self._admit()
+        answers = self._engine.change(context, change, now)
+        if not answers.ticket:
+            self._deliver(now)
+            await self._sure(context)
+            return answers
+        count = await self._wait(answers.ticket, now)
+        assert isinstance(count, int)
+        return Answers([], -1, None, count)
+
+    async def get(self, context: Context, ids: list[int], custom_ids: list[str], now: Now) -> list[JobRecord | None]:
+        now = self._at(now)
+        found = self._engine.get(context, ids, custom_ids, now)
+        self._deliver(now)
+        await self._sure(context)
+        return found
+
+    async def find(self, context: Context, filter: Filter, limit: int, cursor: str, now: Now) -> JobPage:
+        now = self._at(now)
+        page = self._engine.find(context, filter, limit, cursor, now)
+        self._deliver(now)
+        await self._sure(context)
+        return page
+
+    async def count(self, context: Context, queue: str, now: Now) -> dict[str, dict[str, int]]:
+        now = self._at(now)
+        counts = self._engine.count(context, queue, now)
+        self._deliver(now)
+        await self._sure(context)
+        return counts
+
+    async def groups(self, context: Context, queue: str, now: Now) -> list[DeadLetterGroup]:
+        now = self._at(now)
+        found = self._engine.groups(context, queue, now)
+        self._deliver(now)
+        await self._sure(context)
+        return found
+
+    async def explain(self, context: Context, id: int, now: Now) -> Explanation:
+        now = self._at(now)
+        explanation = self._engine.explain(context, id, now)
+        self._deliver(now)
+        await self._sure(context)
+        return explanation
+
+    async def configure(self, context: Context, configure: Configure, now: Now) -> dict[str, object]:
+        now = self._at(now)
+        await self._admit()
+        settings = self._engine.configure(context, configure, now)
+        self._deliver(now)
+        await self._sure(context)
+        return settings
+
+    async def watch(self, context: Context, id: int, wait_ms: int, now: Now) -> JobRecord:
+        now = self._at(now)
+        ticket = self._engine.watch(context, id, wait_ms, now)
+        if ticket:
+            found = await self._wait(ticket, now)
+            if found is None:
+                raise Timeout(f"job {id} did not end within {wait_ms} ms; it goes on")
+            assert isinstance(found, JobRecord)
+            return found
+        record = self._engine.get(context, [id], [], now)[0]
+        self._deliver(now)
+        await self._sure(context)
+        assert record is not None
+        return record
+
+    async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
+        now = self._at(now)
+        bound.wait_ms("wait_ms", wait_ms)
+        page = self._engine.events(context, cursor, limit, now)
+        self._deliver(now)
+        deadline = now.elapsed_ms + wait_ms
+        if not page.events and wait_ms:
+            self._engine.come_again(wait_ms, now)
+        while not page.events and self._now.elapsed_ms < deadline:
+            await self._change()
+            page = self._engine.events(context, page.cursor, limit, self._now)
+        return page
+
+    async def append(self, context: Context, append: Append, now: Now) -> int:
+        now = self._at(now)
+        await self._admit()
+        offset = self._engine.append(context, append, now)
+        self._deliver(now)
+        await self._sure(context)
+        return offset
+
+    async def stream(
+        self, context: Context, id: int, kind: int, offset: int, limit: int, wait_ms: int, now: Now
+    ) -> list[StreamItem]:
+        now = self._at(now)
+        bound.wait_ms("wait_ms", wait_ms)
+        items = self._engine.stream(context, id, kind, offset, limit, now)
+        self._deliver(now)
+        deadline = now.elapsed_ms + wait_ms
+        if not items and wait_ms:
+            self._engine.come_again(wait_ms, now)
+        while not items and self._now.elapsed_ms < deadline:
+            await self._change()
+            items = self._engine.stream(context, id, kind, offset, limit, self._now)
+        return items
+
+    async def load(self, context: Context, load: Load, now: Now) -> LoadReport:
+        now = self._at(now)
+        await self._admit()
+        report = self._engine.load(context, load, now)
+        self._deliver(now)
+        await self._sure(context)
+        return report
+
+    async def _change(self) -> None:
+        """Wait for the next step of the engine."""
+        listener: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._listeners.append(listener)
+        await listener

@@ -1,0 +1,227 @@
+"""The one thread that writes: it takes groups in order, each one transaction, and says when they are on disk.
+
+A group of requests is one INSERT in a transaction of its own: one call, so that the thread waits for the interpreter
+once. The checkpoint's portions go the same way, between groups. Nothing is lost by an error: the group is tried again
+until the disk takes it; meanwhile the store refuses writes.
+"""
+
+import asyncio
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import apsw
+
+from tenure.store.embedded.file import PAGE_BYTES, StoreFile, write_meta
+
+RETRY_FIRST_S = 0.05
+RETRY_MOST_S = 2.0
+WAL_BYTES = 16 * 1024 * 1024
+WAL_BYTES_MAX = 64 * 1024 * 1024
+
+INSERT = """
+INSERT INTO journal (n, checksum, record, first_seq, last_seq, at, events)
+SELECT ?, ?, ?, ?, ?, ?, ? WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?
+"""
+
+
+@dataclass
+class Group:
+    """Requests that are committed together."""
+
+    position: int
+    record: bytes
+    events: bytes
+    first_seq: int
+    last_seq: int
+    at_ms: int
+    sync: bool  # else it is enough that the operating system has it
+    done: "asyncio.Future[None] | None" = None
+
+    def size(self) -> int:
+        return len(self.record) + len(self.events)
+
+    def write(self, db: apsw.Connection, epoch: int) -> None:
+        checksum = zlib.crc32(self.events, zlib.crc32(self.record))
+        row = (self.position, checksum, self.record, self.first_seq, self.last_seq, self.at_ms, self.events, epoch)
+        db.execute(INSERT, row)
+        if db.changes() != 1:
+            raise Fenced
+
+
+@dataclass
+class Portion:
+    """Part of a checkpoint, or any other writing: one transaction of the given statements."""
+
+    write_to: Callable[[apsw.Connection], None]
+    sync: bool = False
+    position: int = 0
+    reserves: tuple[int, int] = (0, 0)  # the ids and event numbers that are free to use once it is written
+    done: "asyncio.Future[None] | None" = None
+
+    def size(self) -> int:
+        return 0
+
+    def write(self, db: apsw.Connection, epoch: int) -> None:
+        with db:
+            if db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone() != (epoch,):
+                raise Fenced
+            self.write_to(db)
+
+
+class Fenced(Exception):
+    """Another process has taken the file over."""
+
+
+Job = Group | Portion
+# Told after every transaction: the job, and what went wrong (None when it is written).
+Report = Callable[[Job, Exception | None], None]
+
+
+class Writer:
+    def __init__(self, file: StoreFile, report: Report) -> None:
+        self._file = file
+        self._backfill = Backfill(file)
+        self._log_pages = 0  # in the write-ahead log
+        self._report = report
+        self._jobs: deque[Job] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._level = ""
+        self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
+
+    def start(self) -> None:
+        self._backfill.start()
+        self._thread.start()
+
+    def put(self, job: Job) -> None:
+        with self._wake:
+            self._jobs.append(job)
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Write what is there, then end."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+
+    def join(self, timeout_s: float) -> bool:
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    # In the thread.
+
+    def _run(self) -> None:
+        db = self._file.connect()
+        try:
+            db.execute("PRAGMA wal_autocheckpoint=0")
+            db.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+            db.set_wal_hook(self._count_pages)
+            self._write_all(db)
+        finally:
+            self._backfill.stop()
+            db.close()
+
+    def _count_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _keep_log_short(self, db: apsw.Connection) -> None:
+        """Mostly by the other thread; when it does not keep up the writer helps, and answers wait for that."""
+        size = self._log_pages * PAGE_BYTES
+        if size > WAL_BYTES_MAX:
+            with suppress(apsw.BusyError):
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        elif size > WAL_BYTES:
+            self._backfill.go()
+
+    def _write_all(self, db: apsw.Connection) -> None:
+        while True:
+            with self._wake:
+                while not self._jobs and not self._closing:
+                    self._wake.wait()
+                if not self._jobs:
+                    return
+                job = self._jobs.popleft()
+            if not self._write(db, job):
+                return
+
+    def _write(self, db: apsw.Connection, job: Job) -> bool:
+        """Until it is written; False when the thread has to end."""
+        wait_s = RETRY_FIRST_S
+        while True:
+            try:
+                self._set_level(db, "FULL" if job.sync else "NORMAL")
+                job.write(db, self._file.epoch)
+            except Fenced as error:
+                self._report(job, error)
+                return False
+            except apsw.Error as error:
+                self._report(job, error)
+                with self._wake:
+                    if self._closing:
+                        return False
+                    self._wake.wait(wait_s)
+                wait_s = min(2 * wait_s, RETRY_MOST_S)
+                continue
+            self._report(job, None)
+            self._keep_log_short(db)
+            return True
+
+    def _set_level(self, db: apsw.Connection, level: str) -> None:
+        if level != self._level:
+            db.execute(f"PRAGMA synchronous={level}")
+            self._level = level
+
+
+class Backfill:
+    """Moves committed pages from the write-ahead log into the file, in a thread of its own, off the path of answers."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
+        self._wake = threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="tenure-backfill", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def go(self) -> None:
+        self._wake.set()
+
+    def stop(self) -> None:
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        db = self._file.connect()
+        try:
+            while True:
+                self._wake.wait()
+                self._wake.clear()
+                if self._closing:
+                    return
+                try:
+                    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                except apsw.Error:
+                    time.sleep(RETRY_FIRST_S)  # the writer meets the same trouble, and tells it
+        finally:
+            db.close()
+
+
+def close_cleanly(file: StoreFile, last_id: int, last_seq: int) -> None:
+    """The last transaction: no number beyond these was given."""
+    db = file.connect()
+    try:
+        db.execute("PRAGMA synchronous=FULL")
+        with db:
+            if db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone() == (file.epoch,):
+                write_meta(db, {"closed_cleanly": 1, "reserved_id": last_id, "reserved_seq": last_seq})
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    finally:
+        db.close()

@@ -1,0 +1,45 @@
+"""The durable store shows every behaviour; and what it leaves in its file is what it had in memory."""
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from tenure.core.clock import Now
+from tenure.core.record import JobRecord
+from tenure.core.tenant import Context
+from tenure.engine.engine import Engine
+from tenure.store.conformance import BEHAVIOURS, Behaviour, check, name_of
+from tenure.store.embedded.file import StoreFile
+from tenure.store.embedded.sqlite import SqliteStore
+
+ALL = Context("operator", ("*",))
+
+
+class RestoredStore(SqliteStore):
+    """Closed, it opens its file once more and compares."""
+
+    async def close(self) -> None:
+        if self._opened is None:
+            return
+        engine, now = self._opened, self._now
+        problems = engine.verify()
+        await super().close()
+        assert problems == []
+        file = StoreFile(self._file.path)
+        file.open()
+        try:
+            again = file.restore(now)
+        finally:
+            file.release()
+        assert again.verify() == []
+        assert records_of(again, now) == records_of(engine, now)
+
+
+def records_of(engine: Engine, now: Now) -> list[JobRecord | None]:
+    return engine.get(ALL, list(range(1, engine.last_id() + 1))[-2_000:], [], now)
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=name_of)
+def test_behaviour(behaviour: Behaviour, tmp_path: Path) -> None:
+    check(behaviour, functools.partial(RestoredStore, tmp_path / "jobs.db", "write"), skips=False)

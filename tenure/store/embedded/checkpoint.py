@@ -1,8 +1,9 @@
 """Saving what is in the journal into pages, in the background and in portions, so that the journal stays short.
 
 A pass saves everything that the records up to its position say, as it is when its portion is made. Its last portion
-says so in `meta`, moves the events of those records to their table, and drops the records. Until then the old
-checkpoint and the whole journal stand; pages that are newer than that do no harm, because records are absolute.
+says so in `meta`; then the events of those records are moved to their table and the records dropped, a few at a time.
+Until it has said so the old checkpoint and the whole journal stand; pages that are newer than that do no harm, because
+records are absolute.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import msgspec
 from tenure.engine.engine import Engine
 from tenure.engine.page import OutcomeSheet, Sheet
 from tenure.engine.unsaved import Unsaved
-from tenure.store.embedded.file import int_of, one, write_meta
+from tenure.store.embedded.file import check_epoch, int_of, one, write_meta
 from tenure.store.embedded.writer import Portion, Writer
 
 PAGES_PER_TURN = 32
@@ -22,13 +23,32 @@ ENTITIES_PER_PORTION = 2_000
 EVENTS_MS = 7 * 86_400_000
 EVENTS_BYTES = 1024 * 1024 * 1024
 MINUTE_MS = 60_000
-VACUUM_PAGES = 2_000
+DAY_MS = 86_400_000
+FREE_PAGES_MIN = 1_000
+VACUUM_PAGES = 100
+RECORDS_PER_PORTION = 4
+QUIET_PAGES = 100
 
 PUT_PAGES = """
 INSERT OR REPLACE INTO pages (page, checksum, facts, specs, shown)
 SELECT value ->> 0, value ->> 1, substr(?2, 1 + (value ->> 2), value ->> 3), value -> 4, value -> 5 FROM json_each(?1)
+WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?3
 """
-DROP_PAGES = "DELETE FROM pages WHERE page IN (SELECT value FROM json_each(?))"
+# Each of these is a transaction of its own, that checks the epoch and may be done twice.
+OWNED = "(SELECT value FROM meta WHERE key = 'epoch')"
+OLDEST = f"n <= min(?1, (SELECT min(n) FROM journal) + ?2) AND {OWNED} = ?3"
+MOVE_EVENTS = f"""
+INSERT OR IGNORE INTO events SELECT first_seq, last_seq, at, events FROM journal WHERE {OLDEST} AND length(events)
+"""
+DROP_RECORDS = f"DELETE FROM journal WHERE {OLDEST}"
+DROP_PAGES = f"DELETE FROM pages WHERE page IN (SELECT value FROM json_each(?1)) AND {OWNED} = ?2"
+DROP_LARGE = """
+DELETE FROM events WHERE first_seq <= (
+    SELECT max(first_seq) FROM (
+        SELECT first_seq, sum(length(events)) OVER (ORDER BY first_seq DESC) AS size FROM events
+    ) WHERE size > ?
+)
+"""
 
 
 class Checkpoint:
@@ -57,6 +77,7 @@ class Checkpoint:
 
     async def _run(self) -> None:
         unsaved = self._unsaved
+        saved = 0
         while True:
             sheets: list[Sheet] = []
             size = 0
@@ -69,12 +90,16 @@ class Checkpoint:
                 await asyncio.sleep(0)
             if not sheets:
                 break
+            saved += len(sheets)
             await self._put(_Pages(sheets))
         while entities := unsaved.entities(ENTITIES_PER_PORTION):
             await self._put(_Entities(entities))
         while outcomes := unsaved.outcomes(PAGES_PER_TURN):
             await self._put(_Outcomes(outcomes))
-        await self._put(_End(unsaved, self._position, self._as_of, self._events_after))
+        await self._put(_End(unsaved, self._position, self._as_of))
+        tidy = _Tidy(self._position, self._as_of, self._events_after, saved < QUIET_PAGES)
+        while not tidy.is_done:
+            await self._put(tidy)
 
     async def _put(self, statements: "_Statements") -> None:
         portion = Portion(statements.write)
@@ -84,7 +109,7 @@ class Checkpoint:
 
 
 class _Statements:
-    def write(self, db: apsw.Connection) -> None:
+    def write(self, db: apsw.Connection, epoch: int) -> None:
         raise NotImplementedError
 
 
@@ -92,7 +117,7 @@ class _Pages(_Statements):
     def __init__(self, sheets: list[Sheet]) -> None:
         self._sheets = sheets
 
-    def write(self, db: apsw.Connection) -> None:
+    def write(self, db: apsw.Connection, epoch: int) -> None:
         """All pages by one statement: this thread gets the interpreter back once, not once a row."""
         rows: list[bytes] = []
         at = 0
@@ -103,17 +128,22 @@ class _Pages(_Statements):
                 at += size
         if rows:
             facts = b"".join(sheet.facts for sheet in self._sheets)
-            db.execute(PUT_PAGES, ((b"[" + b",".join(rows) + b"]").decode(), facts))
+            db.execute(PUT_PAGES, ((b"[" + b",".join(rows) + b"]").decode(), facts, epoch))
         empty = [sheet.number for sheet in self._sheets if not sheet.facts]
         if empty:
-            db.execute(DROP_PAGES, (msgspec.json.encode(empty).decode(),))
+            db.execute(DROP_PAGES, (msgspec.json.encode(empty).decode(), epoch))
 
 
 class _Entities(_Statements):
     def __init__(self, entities: list[tuple[bytes, bytes]]) -> None:
         self._entities = entities
 
-    def write(self, db: apsw.Connection) -> None:
+    def write(self, db: apsw.Connection, epoch: int) -> None:
+        with db:
+            check_epoch(db, epoch)
+            self._save(db)
+
+    def _save(self, db: apsw.Connection) -> None:
         kept = [(name, fact) for name, fact in self._entities if fact]
         gone = [(name,) for name, fact in self._entities if not fact]
         if kept:
@@ -126,7 +156,12 @@ class _Outcomes(_Statements):
     def __init__(self, sheets: list[OutcomeSheet]) -> None:
         self._sheets = sheets
 
-    def write(self, db: apsw.Connection) -> None:
+    def write(self, db: apsw.Connection, epoch: int) -> None:
+        with db:
+            check_epoch(db, epoch)
+            self._save(db)
+
+    def _save(self, db: apsw.Connection) -> None:
         for sheet in self._sheets:
             if sheet.codes:
                 names = msgspec.json.encode(sheet.tenants).decode()
@@ -137,14 +172,18 @@ class _Outcomes(_Statements):
 
 
 class _End(_Statements):
-    def __init__(self, unsaved: Unsaved, position: int, as_of: int, events_after: int) -> None:
-        self._events_after = events_after
+    def __init__(self, unsaved: Unsaved, position: int, as_of: int) -> None:
         self._unsaved = unsaved
         self._queues = unsaved.queues()
         self._position = position
         self._as_of = as_of
 
-    def write(self, db: apsw.Connection) -> None:
+    def write(self, db: apsw.Connection, epoch: int) -> None:
+        with db:
+            check_epoch(db, epoch)
+            self._save(db)
+
+    def _save(self, db: apsw.Connection) -> None:
         unsaved = self._unsaved
         if unsaved.output:
             rows = [(job, kind, item.offset, item.at, item.data) for job, kind, item in unsaved.output]
@@ -155,31 +194,49 @@ class _End(_Statements):
             db.executemany("DELETE FROM queues WHERE tenant = ? AND queue = ?", unsaved.dropped_queues)
         for queue in self._queues:
             db.execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", queue)
-        db.execute(
-            "INSERT INTO events SELECT first_seq, last_seq, at, events FROM journal WHERE n <= ? AND length(events)",
-            (self._position,),
-        )
-        self._drop_old_events(db)
-        db.execute("DELETE FROM outcomes WHERE at < ?", (self._as_of - 86_400_000,))
-        db.execute("DELETE FROM journal WHERE n <= ?", (self._position,))
         write_meta(db, {"checkpoint": self._position, "head": unsaved.head, "as_of": self._as_of})
-        self._shrink(db)
+
+
+class _Tidy(_Statements):
+    """Drops what the checkpoint has made needless; each time a little, until it is done."""
+
+    def __init__(self, position: int, as_of: int, events_after: int, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet  # little to do: time for the file
+        self._position = position
+        self._as_of = as_of
+        self._events_after = events_after
+        self.is_done = False
+
+    def write(self, db: apsw.Connection, epoch: int) -> None:
+        oldest = (self._position, RECORDS_PER_PORTION, epoch)
+        db.execute(MOVE_EVENTS, oldest)
+        db.execute(DROP_RECORDS, oldest)
+        if db.changes():
+            return
+        with db:
+            check_epoch(db, epoch)
+            self._finish(db)
+
+    def _finish(self, db: apsw.Connection) -> None:
+        self._drop_old_events(db)
+        db.execute("DELETE FROM outcomes WHERE at < ?", (self._as_of - DAY_MS,))
+        self.is_done = not (self._is_quiet and self._shrink(db))
 
     def _drop_old_events(self, db: apsw.Connection) -> None:
         """By number, when the store was asked to; by age; once a minute by size."""
         old = "at < ?1 OR last_seq <= ?2"
         db.execute(f"DELETE FROM events WHERE {old}", (self._as_of - EVENTS_MS, self._events_after))
-        if self._as_of // MINUTE_MS == int_of(one(db, "SELECT value FROM meta WHERE key = 'as_of'")) // MINUTE_MS:
+        minute = self._as_of // MINUTE_MS
+        if minute == int_of(one(db, "SELECT value FROM meta WHERE key = 'tidied'") or 0):
             return
-        size = 0
-        for first, length in db.execute("SELECT first_seq, length(events) FROM events ORDER BY first_seq DESC"):
-            size += length
-            if size > EVENTS_BYTES:
-                db.execute("DELETE FROM events WHERE first_seq <= ?", (first,))
-                return
+        write_meta(db, {"tidied": minute})
+        db.execute(DROP_LARGE, (EVENTS_BYTES,))
 
-    def _shrink(self, db: apsw.Connection) -> None:
+    def _shrink(self, db: apsw.Connection) -> bool:
+        """Give free pages back to the file system, when they are many; True when there are more."""
         free = int_of(one(db, "PRAGMA freelist_count"))
         total = int_of(one(db, "PRAGMA page_count"))
-        if free > VACUUM_PAGES and free * 4 > total:
-            db.execute(f"PRAGMA incremental_vacuum({free // 2})")
+        if free < FREE_PAGES_MIN or free * 2 < total:
+            return False
+        db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+        return True

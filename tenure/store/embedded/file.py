@@ -5,6 +5,7 @@ in `meta`. Every transaction that writes checks the epoch, so an owner that was 
 """
 
 import fcntl
+import gc
 import os
 import secrets
 import zlib
@@ -140,6 +141,8 @@ class StoreFile:
     def restore(self, now: Now) -> Engine:
         """The engine that wrote the file, at the time it is now. What the machine slept has passed for leases too."""
         db = self.connect()
+        collects = gc.isenabled()
+        gc.disable()  # millions of objects are made here, and none of them is garbage
         try:
             db.execute("BEGIN")
             return self._restore(db, now)
@@ -148,6 +151,8 @@ class StoreFile:
         except (ValueError, IndexError, KeyError, msgspec.MsgspecError) as error:
             raise Damaged(f"{self.path} cannot be read: {error}; restore it from a backup") from error
         finally:
+            if collects:
+                gc.enable()
             db.close()
 
     def _restore(self, db: apsw.Connection, now: Now) -> Engine:
@@ -214,6 +219,15 @@ def read_meta(db: apsw.Connection) -> dict[str, object]:
 
 def write_meta(db: apsw.Connection, values: dict[str, int | bytes | str]) -> None:
     db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
+
+
+class Fenced(Exception):
+    """Another process has taken the file over."""
+
+
+def check_epoch(db: apsw.Connection, epoch: int) -> None:
+    if one(db, "SELECT value FROM meta WHERE key = 'epoch'") != epoch:
+        raise Fenced
 
 
 def _explained(path: Path, error: apsw.Error) -> Error:

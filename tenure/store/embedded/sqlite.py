@@ -8,8 +8,6 @@ what the loop did while the last ones were being written is the next one.
 import asyncio
 from pathlib import Path
 
-import apsw
-
 from tenure.core.clock import Now
 from tenure.core.error import EventsLost, InvalidRequest, Unavailable
 from tenure.core.record import Event, EventPage
@@ -17,9 +15,9 @@ from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.eventlog import read_runs
 from tenure.store.contract import Capabilities
 from tenure.store.embedded.checkpoint import Checkpoint
-from tenure.store.embedded.file import StoreFile, write_meta
+from tenure.store.embedded.file import Fenced, StoreFile
 from tenure.store.embedded.store import EmbeddedStore
-from tenure.store.embedded.writer import Fenced, Group, Job, Portion, Writer, close_cleanly
+from tenure.store.embedded.writer import Group, Job, Portion, Writer, close_cleanly, save_meta
 
 MODES = ("relaxed", "write", "fsync")
 CAPABILITIES = Capabilities(name="sqlite", shared=False, durability=MODES)
@@ -31,7 +29,7 @@ RELAXED_JOBS = 20_000
 SYNC_S = 0.03
 RESERVE = 1_000_000
 CHECKPOINT_MS = 500
-CHECKPOINT_BYTES = 64 * 1024 * 1024
+CHECKPOINT_BYTES = 16 * 1024 * 1024
 RETRY_MS = 1_000
 CLOSE_S = 60.0
 
@@ -95,6 +93,8 @@ class SqliteStore(EmbeddedStore):
         self._cancel_timers()
         await self._drain()
         self._writer.stop()
+        if self._broken is not None:
+            self._writer.give_up()
         ended = await asyncio.to_thread(self._writer.join, CLOSE_S)
         if ended and self._broken is None:
             await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq)
@@ -225,7 +225,7 @@ class SqliteStore(EmbeddedStore):
         self._sync_due = None
         position = self._written
         if position > self._synced and self._broken is None:
-            self._writer.put(Portion(lambda db: write_meta(db, {"synced": position}), True, position))
+            self._writer.put(Portion(save_meta({"synced": position}), True, position))
 
     def _reserve(self) -> None:
         """Numbers ahead of those in use, on disk before they are: a crash skips what is left of them."""
@@ -234,13 +234,8 @@ class SqliteStore(EmbeddedStore):
         self._reserving = True
         id = self._engine.last_id() + 2 * RESERVE
         seq = self._engine.last_event() + 8 * RESERVE
-
-        def write(db: apsw.Connection) -> None:
-            write_meta(db, {"reserved_id": id, "reserved_seq": seq})
-
-        portion = Portion(write, True, self._written)
-        portion.reserves = (id, seq)
-        self._writer.put(portion)
+        reserved = save_meta({"reserved_id": id, "reserved_seq": seq})
+        self._writer.put(Portion(reserved, True, self._written, (id, seq)))
 
     # What the writer says; `_report` is called in its thread.
 

@@ -9,18 +9,18 @@ import asyncio
 import threading
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import apsw
 
-from tenure.store.embedded.file import PAGE_BYTES, StoreFile, write_meta
+from tenure.store.embedded.file import PAGE_BYTES, Fenced, StoreFile, check_epoch, write_meta
 
 RETRY_FIRST_S = 0.05
 RETRY_MOST_S = 2.0
-WAL_BYTES = 16 * 1024 * 1024
+WAL_BYTES = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024
 
 INSERT = """
@@ -55,9 +55,9 @@ class Group:
 
 @dataclass
 class Portion:
-    """Part of a checkpoint, or any other writing: one transaction of the given statements."""
+    """Part of a checkpoint, or any other writing; the function checks the epoch in every transaction it makes."""
 
-    write_to: Callable[[apsw.Connection], None]
+    write_to: Callable[[apsw.Connection, int], None]
     sync: bool = False
     position: int = 0
     reserves: tuple[int, int] = (0, 0)  # the ids and event numbers that are free to use once it is written
@@ -67,14 +67,16 @@ class Portion:
         return 0
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
+        self.write_to(db, epoch)
+
+
+def save_meta(values: dict[str, int]) -> Callable[[apsw.Connection, int], None]:
+    def write(db: apsw.Connection, epoch: int) -> None:
         with db:
-            if db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone() != (epoch,):
-                raise Fenced
-            self.write_to(db)
+            check_epoch(db, epoch)
+            write_meta(db, dict(values))
 
-
-class Fenced(Exception):
-    """Another process has taken the file over."""
+    return write
 
 
 Job = Group | Portion
@@ -88,9 +90,8 @@ class Writer:
         self._backfill = Backfill(file)
         self._log_pages = 0  # in the write-ahead log
         self._report = report
-        self._jobs: deque[Job] = deque()
-        self._wake = threading.Condition()
-        self._closing = False
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._closing = threading.Event()
         self._level = ""
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
 
@@ -99,15 +100,15 @@ class Writer:
         self._thread.start()
 
     def put(self, job: Job) -> None:
-        with self._wake:
-            self._jobs.append(job)
-            self._wake.notify()
+        self._jobs.put(job)
 
     def stop(self) -> None:
         """Write what is there, then end."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
+        self._jobs.put(None)
+
+    def give_up(self) -> None:
+        """Do not try again what the disk did not take."""
+        self._closing.set()
 
     def join(self, timeout_s: float) -> bool:
         self._thread.join(timeout_s)
@@ -141,13 +142,8 @@ class Writer:
 
     def _write_all(self, db: apsw.Connection) -> None:
         while True:
-            with self._wake:
-                while not self._jobs and not self._closing:
-                    self._wake.wait()
-                if not self._jobs:
-                    return
-                job = self._jobs.popleft()
-            if not self._write(db, job):
+            job = self._jobs.get()
+            if job is None or not self._write(db, job):
                 return
 
     def _write(self, db: apsw.Connection, job: Job) -> bool:
@@ -162,10 +158,8 @@ class Writer:
                 return False
             except apsw.Error as error:
                 self._report(job, error)
-                with self._wake:
-                    if self._closing:
-                        return False
-                    self._wake.wait(wait_s)
+                if self._closing.wait(wait_s):
+                    return False
                 wait_s = min(2 * wait_s, RETRY_MOST_S)
                 continue
             self._report(job, None)

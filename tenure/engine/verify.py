@@ -4,7 +4,7 @@ from mypy_extensions import i64
 
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
 from tenure.core.token import claim_of
-from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Spec
+from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
 from tenure.engine.world import NO_QUEUE, OWED_DEPENDENTS, OWED_UNPIN, Group, Queue, World
@@ -146,13 +146,7 @@ def _verify_groups(w: World, q: Queue, jobs: list[Job], members: list[Job], foun
         found.expect(
             group.jobs == joined.get(group.name, 0), f"{name}: group {group.name} counts {int(group.jobs)} jobs"
         )
-        full = group.busy >= q.group_concurrency or len(group.standing) > 0
-        found.expect(full or group.members.size == 0, f"{name}: group {group.name} lets nobody out")
-        for id in group.standing:
-            standing = w.index.get(id)
-            found.expect(
-                standing is not None and standing.state == READY, f"{name}: group {group.name} let out job {id}"
-            )
+        _verify_standing(w, q, group, f"{name}: group {group.name}", found)
         for id in group.kept:
             keeper = w.index.get(id)
             keeps = keeper is not None and keeper.side is not None and keeper.side.holds_group
@@ -162,6 +156,23 @@ def _verify_groups(w: World, q: Queue, jobs: list[Job], members: list[Job], foun
     _same(waiting, members, f"{name}: group members", found)
     names = {group.name for group in groups}
     found.expect(set(busy) | set(joined) <= names, f"{name} has lost a group")
+
+
+def _verify_standing(w: World, q: Queue, group: Group, name: str, found: Findings) -> None:
+    """The first of those who have a slot, or could take a free one, is let out, and nobody else."""
+    found.expect(len(group.standing) <= 1, f"{name} let out {len(group.standing)} jobs")
+    first: Side | None = None
+    for id in group.standing:
+        standing = w.index.get(id)
+        good = standing is not None and standing.state == READY and standing.place != MEMBER
+        found.expect(good, f"{name} let out job {id}")
+        first = None if standing is None else standing.side
+    has_free = group.busy < q.group_concurrency
+    for job in group.members.jobs():
+        side = job.side
+        if side is not None and (has_free or side.holds_group):
+            found.expect(first is not None, f"{name} lets nobody out")
+            found.expect(first is None or first.joined < side.joined, f"{name} holds back job {int(job.id)}")
 
 
 def _verify_store(w: World, jobs: list[Job], found: Findings) -> None:

@@ -72,7 +72,7 @@ class Holdover(Alarm):
         self.queue: i64 = queue
         self.limits: list[int] | None = None
         self.group = ""
-        self.counted: bool = False  # it still counts as running in its queue and tenant
+        self.joined: i64 = 0  # when the job joined that group
 
 
 class Aside:

@@ -5,9 +5,20 @@ from mypy_extensions import i64
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
 from tenure.core.token import claim_of
 from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec
+from tenure.engine.parking import capacity
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
-from tenure.engine.world import NO_QUEUE, OWED_DEPENDENTS, OWED_UNPIN, Group, Queue, World
+from tenure.engine.world import (
+    NO_QUEUE,
+    OWED_DEPENDENTS,
+    OWED_TOP_UP,
+    OWED_UNPIN,
+    UNLIMITED,
+    Group,
+    Limit,
+    Queue,
+    World,
+)
 
 
 class Findings:
@@ -122,6 +133,23 @@ def _verify_ring(w: World, q: Queue, name: str, found: Findings) -> None:
     claimable = waiting and room(w, q) > 0
     good = q.in_ring if claimable else (waiting or not q.in_ring)
     found.expect(good, f"{name}: in ring {q.in_ring}, claimable {claimable}")
+    if waiting and not q.in_ring:
+        _verify_return(w, q, name, found)
+
+
+def _verify_return(w: World, q: Queue, name: str, found: Findings) -> None:
+    """A queue that limits keep out of its ring is looked at again: when a slot is freed, or by an alarm."""
+    if q.concurrency != UNLIMITED and q.running + q.held_over >= q.concurrency:
+        return
+    if q.bucket is not None and q.bucket.available(w.elapsed_ms) <= 0:
+        found.expect(q.alarm is not None and q.alarm.live, f"{name} waits for its rate and has no alarm")
+        return
+    t = w.tenants[q.tenant]
+    listed = q.held and t.held_queues is not None and int(q.number) in t.held_queues
+    found.expect(listed, f"{name} waits for its tenant, which does not know")
+    is_full = t.running_max != UNLIMITED and t.running + t.held_over >= t.running_max
+    if not is_full and t.bucket is not None and t.bucket.available(w.elapsed_ms) <= 0:
+        found.expect(t.alarm is not None and t.alarm.live, f"{name} waits for its tenant's rate and has no alarm")
 
 
 def _verify_groups(w: World, q: Queue, jobs: list[Job], members: list[Job], found: Findings) -> None:
@@ -247,8 +275,27 @@ def _verify_limits(w: World, jobs: list[Job], found: Findings) -> None:
             waits == parked.get(number, 0), f"limit {limit.key} parks {waits}, jobs say {parked.get(number, 0)}"
         )
         found.expect(goes == candidates.get(number, 0), f"limit {limit.key} has {goes} candidates")
+        _verify_wake_up(w, limit, found)
     lost = (set(running) | set(parked) | set(candidates)) - set(w.limits)
     found.expect(not lost, f"limits {sorted(lost)} are held but gone")
+
+
+def _verify_wake_up(w: World, limit: Limit, found: Findings) -> None:
+    """Whenever a key has room and jobs, some of them stand in line; if only time is missing, an alarm is set."""
+    number = int(limit.number)
+    is_due = number in w.changed_limits or any(owed.kind == OWED_TOP_UP and owed.id == number for owed in w.owed)
+    if is_due or not limit.is_parking():
+        return
+    due = limit.paused_until
+    if due <= w.elapsed_ms and limit.bucket is not None and limit.bucket.available(w.elapsed_ms) <= 0:
+        due = limit.bucket.next_at_ms()
+    if due > w.elapsed_ms:
+        rings = 0 < limit.alarm_due() <= due
+        found.expect(rings, f"limit {limit.key} waits until {int(due)}, its alarm is of {int(limit.alarm_due())}")
+    if capacity(w, limit) > 0:
+        candidates = limit.candidates or {}
+        for queue in limit.parked or {}:
+            found.expect(candidates.get(queue, 0) > 0, f"limit {limit.key} has room and lets nobody of {queue} in")
 
 
 def _verify_dependencies(w: World, jobs: list[Job], found: Findings) -> None:

@@ -306,6 +306,10 @@ def drop_candidate(w: World, q: Queue, job: Job) -> None:
         limit.candidates[q.number] = left
     else:
         del limit.candidates[q.number]
+    if limit.passed is not None:
+        passed = min(limit.passed.pop(q.number, 0), left)
+        if passed:
+            limit.passed[q.number] = passed
     w.changed_limits.append(limit.number)
 
 

@@ -5,7 +5,7 @@ from mypy_extensions import i64
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
 from tenure.core.token import claim_of
 from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec
-from tenure.engine.parking import capacity
+from tenure.engine.parking import capacity, leading
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
 from tenure.engine.world import (
@@ -293,9 +293,8 @@ def _verify_wake_up(w: World, limit: Limit, found: Findings) -> None:
         rings = 0 < limit.alarm_due() <= due
         found.expect(rings, f"limit {limit.key} waits until {int(due)}, its alarm is of {int(limit.alarm_due())}")
     if capacity(w, limit) > 0:
-        candidates = limit.candidates or {}
         for queue in limit.parked or {}:
-            found.expect(candidates.get(queue, 0) > 0, f"limit {limit.key} has room and lets nobody of {queue} in")
+            found.expect(leading(limit, queue) > 0, f"limit {limit.key} has room and lets nobody of {queue} in")
 
 
 def _verify_dependencies(w: World, jobs: list[Job], found: Findings) -> None:

@@ -205,6 +205,8 @@ def top_up(w: World, limit: Limit, budget: i64) -> i64:
         limit.candidates = {}
     for number in sorted(limit.parked):
         budget = _let_in(w, limit, number, free, budget)
+    if limit.is_parking():
+        _wake_later(w, limit)
     return budget
 
 
@@ -237,14 +239,25 @@ def _let_in(w: World, limit: Limit, number: int, free: i64, budget: i64) -> i64:
 
 
 def _wake_later(w: World, limit: Limit) -> None:
-    """If only time is missing, set the alarm for when the key may have room."""
-    due: i64 = 0
-    if limit.paused_until > w.elapsed_ms:
-        due = limit.paused_until
-    elif limit.bucket is not None and limit.bucket.available(w.elapsed_ms) <= 0:
-        due = limit.bucket.next_at_ms()
+    """If only time is missing, set the alarm for when the key may have more room."""
+    due = more_room_at(w, limit)
     if due:
         _set_alarm(w, limit, due)
+
+
+def more_room_at(w: World, limit: Limit) -> i64:
+    """When the key lets more jobs start than now, by time alone; 0 when time does not help."""
+    if limit.paused_until > w.elapsed_ms:
+        return limit.paused_until
+    bucket = limit.bucket
+    if bucket is None:
+        return 0
+    there = max(bucket.available(w.elapsed_ms), 0)
+    if (there + 1) * bucket.period_ms > bucket.full:
+        return 0
+    if there > 0 and limit.concurrency != UNLIMITED and limit.concurrency - limit.running <= there:
+        return 0
+    return bucket.next_at_ms(there + 1)
 
 
 def _set_alarm(w: World, limit: Limit, due: i64) -> None:

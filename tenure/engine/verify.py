@@ -5,7 +5,7 @@ from mypy_extensions import i64
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
 from tenure.core.token import claim_of
 from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec
-from tenure.engine.parking import capacity, leading
+from tenure.engine.parking import capacity, leading, more_room_at
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
 from tenure.engine.world import (
@@ -281,20 +281,18 @@ def _verify_limits(w: World, jobs: list[Job], found: Findings) -> None:
 
 
 def _verify_wake_up(w: World, limit: Limit, found: Findings) -> None:
-    """Whenever a key has room and jobs, some of them stand in line; if only time is missing, an alarm is set."""
+    """Whenever a key has room and jobs, so many of them stand in line; if only time is missing, an alarm is set."""
     number = int(limit.number)
     is_due = number in w.changed_limits or any(owed.kind == OWED_TOP_UP and owed.id == number for owed in w.owed)
     if is_due or not limit.is_parking():
         return
-    due = limit.paused_until
-    if due <= w.elapsed_ms and limit.bucket is not None and limit.bucket.available(w.elapsed_ms) <= 0:
-        due = limit.bucket.next_at_ms()
-    if due > w.elapsed_ms:
+    due = more_room_at(w, limit)
+    if due:
         rings = 0 < limit.alarm_due() <= due
         found.expect(rings, f"limit {limit.key} waits until {int(due)}, its alarm is of {int(limit.alarm_due())}")
-    if capacity(w, limit) > 0:
-        for queue in limit.parked or {}:
-            found.expect(leading(limit, queue) > 0, f"limit {limit.key} has room and lets nobody of {queue} in")
+    free = capacity(w, limit)
+    for queue in limit.parked or {}:
+        found.expect(leading(limit, queue) >= free, f"limit {limit.key} has room and holds back jobs of {queue}")
 
 
 def _verify_dependencies(w: World, jobs: list[Job], found: Findings) -> None:

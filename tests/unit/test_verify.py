@@ -396,8 +396,8 @@ def limit_that_is_lost(rig: Rig) -> None:
     del rig.w.limits[rig.limit("api:x").number]
 
 
-@damage("limit api:x has room and lets nobody of ")
-def limit_with_room_that_lets_nobody_in(rig: Rig) -> None:
+@damage("limit api:x has room and holds back jobs of ")
+def limit_with_room_that_holds_jobs_back(rig: Rig) -> None:
     rig.limit("api:x").concurrency = 2
 
 

@@ -304,3 +304,14 @@ async def freed_slot_goes_to_the_first_though_a_later_one_was_let_in_before_it(r
     assert payloads([first, other]) == [b"a", b"free"]
     await rig.complete(first)
     assert payloads(await rig.claim(3)) == [b"b"]
+
+
+@behaviour(10, needs=NEEDS, rulings=(39,))
+async def tokens_that_gather_let_as_many_jobs_go_in_their_order(rig: Rig) -> None:
+    await rig.set_key("k", rate=Rate(2, 2_000, 2))
+    await rig.enqueue_ids([b"a", b"b", b"c", b"d"], limit_keys=["k"])
+    assert payloads(await rig.claim(4)) == [b"a", b"b"]
+    await rig.enqueue(b"free")
+    await rig.advance(1_000)
+    await rig.advance(1_000)
+    assert payloads(await rig.claim(2)) == [b"c", b"d"]

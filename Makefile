@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 SEEDS ?= 100
+EXAMPLES ?= 1000
 ARGS ?=
 BENCH ?= $(patsubst bench/%.py,%,$(filter-out bench/_%,$(sort $(wildcard bench/*.py))))
 
@@ -37,7 +38,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run test check format bench simulate lock dist clean FORCE
+.PHONY: help setup compile run test check format bench model simulate lock dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +88,9 @@ format: setup ## Format the code and apply the safe lint fixes
 
 bench: setup compile ## Run the programs in bench on the compiled build (BENCH=names, ARGS=arguments)
 	@for name in $(BENCH); do echo "== $$name"; $(call with_compiled,$(BIN)/python -m bench.$$name $(ARGS)); done
+
+model: setup compile ## Run the engine against its model on new random histories (EXAMPLES=1000)
+	@$(call with_compiled,$(BIN)/python -m tests.model --examples $(EXAMPLES) $(ARGS))
 
 simulate: setup compile ## Run the simulation on the compiled build (SEEDS=100)
 	@$(call with_compiled,$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS))

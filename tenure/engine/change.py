@@ -203,8 +203,7 @@ def _reprioritise(w: World, q: Queue, job: Job, priority: int) -> None:
         # Out and in again: every order is sorted by rank.
         q.ready -= 1
         step_back(w, q, job)
-        job.priority = i32(priority)
-        set_rank(q, job)
+        _set_priority(q, job, priority)
         _log_update(w, job)
         number = job.number
         ready_at = job.ready_at
@@ -212,10 +211,19 @@ def _reprioritise(w: World, q: Queue, job: Job, priority: int) -> None:
         job.number = number
         job.ready_at = ready_at
         return
-    job.priority = i32(priority)
-    if job.state == READY:
-        set_rank(q, job)
+    _set_priority(q, job, priority)
     _log_update(w, job)
+
+
+def _set_priority(q: Queue, job: Job, priority: int) -> None:
+    """Its rank too, also while it runs: when it is released it stands by the new one."""
+    if job.aged and q.age_ms > 0:
+        # Its age counts from when it got its number, which a release does not change.
+        job.rank += (i64(job.priority) - i64(priority)) * q.age_ms
+        job.priority = i32(priority)
+    else:
+        job.priority = i32(priority)
+        set_rank(q, job)
 
 
 def _log_update(w: World, job: Job) -> None:

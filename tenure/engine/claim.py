@@ -137,7 +137,7 @@ def _take_from_some(w: World, taking: Taking, tenants: tuple[str, ...]) -> None:
         first_turn: i64 = 0
         for number, found in shares.items():
             for q in found.queues:
-                if q.rings > 0 and (best < 0 or q.turn < first_turn):
+                if _has_something(q, taking.claim) and (best < 0 or q.turn < first_turn):
                     best = number
                     first_turn = q.turn
         if best < 0:
@@ -200,16 +200,26 @@ def _first_in_lane(w: World, lane: Lane, claim: Claim) -> Queue | None:
 
 
 def _take_turn(w: World, taking: Taking, tenant: int, shares: "Shares") -> i64:
-    """Give the tenant its turn over the queues that the claim names; it counts in the lane of each."""
+    """Give the tenant its turn over the queues that the claim names; it counts in the lane of each that has something
+    for the claim."""
     most: i64 = 0
     for q in shares.queues:
-        if q.rings > 0 and (most == 0 or q.credit < most):
+        if _has_something(q, taking.claim) and (most == 0 or q.credit < most):
             most = q.credit
     got = _take_by_weight(w, taking, tenant, shares, max(most, 1))
     for q in shares.queues:
-        if q.rings > 0:
+        if _has_something(q, taking.claim):
             spend(w, q, got)
     return got
+
+
+def _has_something(q: Queue, claim: Claim) -> bool:
+    """Whether the queue stands in a ring that the claim looks at: what was set aside for others is nothing."""
+    if q.in_ring:
+        return True
+    if q.rings == 0 or q.asides is None:
+        return False
+    return any(aside.in_ring and (claim.tasks is None or aside.task in claim.tasks) for aside in q.asides.values())
 
 
 # Then queue.

@@ -94,7 +94,6 @@ def replace(w: World, job: Job, payload: bytes, extras: Extras | None) -> None:
     set_payload(w, job, payload)
     if extras is not None and job.side is not None:
         job.side.metadata = extras.metadata
-        job.side.tags = extras.tags
     job.seq += 1
     w.log.plain(job, event.UPDATED, UPDATE, job.state, "", NO_FAILURE)
 

@@ -16,7 +16,6 @@ from tenure.core.state import (
     FAILED,
     RETRYING,
     RUNNING,
-    SCHEDULED,
     SETTLE_CANCELLED,
     SETTLE_DISCARDED,
     SETTLE_TIMED_OUT,
@@ -33,6 +32,7 @@ from tenure.engine.place import (
     free_slot,
     give_up_slot,
     group_of,
+    keep_slot,
     leave_group,
     make_ready,
     side_of,
@@ -103,6 +103,7 @@ def _hold_over(w: World, q: Queue, job: Job, lease: Lease) -> None:
         if side.holds_group:
             assert side.extras is not None
             holdover.group = side.extras.group
+            holdover.joined = side.joined
             side.holds_group = False
     q.held_over += 1
     w.tenants[q.tenant].held_over += 1
@@ -136,11 +137,8 @@ def end_holdover(w: World, holdover: Holdover) -> None:
         assert group is not None
         job = w.index.get(holdover.job)
         fits = group.busy <= q.group_concurrency and not q.group_relaxed
-        if job is not None and fits and _waits_again(job):
-            # It timed out and is to be tried again: in strict order the slot is its own.
-            side_of(job).holds_group = True
-            group.kept.append(int(job.id))
-            w.journal.touch(job)
+        if job is not None and fits and _is_tried_again(job, holdover.joined):
+            keep_slot(w, q, group, job)
         else:
             free_slot(w, q, group)
         drop_if_empty(q, group)
@@ -149,18 +147,14 @@ def end_holdover(w: World, holdover: Holdover) -> None:
         reactivate_tenant(w, t)
 
 
-def _waits_again(job: Job) -> bool:
+def _is_tried_again(job: Job, joined: i64) -> bool:
+    """It timed out, waits for another try, and has not been replayed since: in strict order the slot is its own."""
     side = job.side
-    return (
-        side is not None
-        and side.joined > 0
-        and (job.state == RETRYING or job.state == SCHEDULED)
-        and not side.holds_group
-    )
+    return side is not None and side.joined == joined and job.state != RUNNING and not side.holds_group
 
 
 def keep_or_give_up_slot(w: World, q: Queue, job: Job) -> None:
-    """The job waits for another try: in strict order its group's slot stays its own."""
+    """The job is to be tried again: in strict order its group's slot stays its own."""
     side = job.side
     if side is not None and side.holds_group:
         group = group_of(q, job)
@@ -169,7 +163,7 @@ def keep_or_give_up_slot(w: World, q: Queue, job: Job) -> None:
         if q.group_relaxed or group.busy > q.group_concurrency:
             give_up_slot(w, q, job)
         else:
-            group.kept.append(int(job.id))
+            keep_slot(w, q, group, job)
 
 
 def finish(w: World, q: Queue, job: Job, state: i32, reason: str) -> None:
@@ -313,12 +307,11 @@ def watch_expiry(w: World, job: Job) -> None:
 def try_again(w: World, q: Queue, job: Job, delay: i64) -> None:
     """After a failed attempt: retrying until the delay is over, or ready at once. `job.state` says which."""
     watch_expiry(w, job)
+    keep_or_give_up_slot(w, q, job)
     if delay > 0:
         job.state = RETRYING
         q.retrying += 1
-        keep_or_give_up_slot(w, q, job)
         wait_until(w, job, w.wall_ms + delay)
     else:
         job.run_at = w.wall_ms
-        give_up_slot(w, q, job)
         make_ready(w, q, job, True)

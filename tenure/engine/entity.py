@@ -147,6 +147,7 @@ def _holdover_fact(w: World, key: tuple[int, int]) -> Fact | None:
         "queue": q.name,
         "limits": [limit.key for limit in limits],
         "group": holdover.group,
+        "joined": int(holdover.joined),
     }
 
 

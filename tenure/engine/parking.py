@@ -3,8 +3,8 @@
 A job's slots and tokens are taken together, when it is leased, or not at all. A job that a key holds back is parked at
 that key. When the key has room, for each queue with jobs parked there the first ones go back into their line, as many
 as there is room for: they are the key's candidates. A candidate that leaves the line without taking the room
-(cancelled, set aside, held by another key) makes way for the next. So whenever a key has room and jobs, some of them
-stand in line.
+(cancelled, set aside, held by another key) makes way for the next. One that was passed by a job with a better place,
+which then had to be parked, counts no more. So whenever a key has room and jobs, the first of them stand in line.
 """
 
 from mypy_extensions import i64
@@ -163,9 +163,17 @@ def give_back(w: World, held: list[int]) -> None:
 
 
 def hold_back(w: World, q: Queue, job: Job, number: i64) -> None:
-    """Park a job that is out of the line already."""
+    """Park a job that is out of the line already.
+
+    Candidates that still stand there stand behind it: when the key has room, they are not the first.
+    """
     park(w, q, job, number)
-    _wake_later(w, w.limits[number])
+    limit = w.limits[number]
+    if limit.candidates:
+        if limit.passed is None:
+            limit.passed = {}
+        limit.passed[q.number] = limit.candidates.get(q.number, 0)
+    _wake_later(w, limit)
 
 
 def pause_key(w: World, t: Tenant, key: str, for_ms: i64) -> None:
@@ -204,14 +212,26 @@ def top_up(w: World, limit: Limit, budget: i64) -> i64:
         limit.candidates = {}
     for number in sorted(limit.parked):
         budget = _let_in(w, limit, number, free, budget)
+    if limit.is_parking():
+        _wake_later(w, limit)
     return budget
+
+
+def leading(limit: Limit, number: int) -> i64:
+    """How many candidates of a queue stand before all that are parked."""
+    found: i64 = 0
+    if limit.candidates is not None:
+        found = limit.candidates.get(number, 0)
+    if limit.passed is not None:
+        found -= limit.passed.get(number, 0)
+    return found
 
 
 def _let_in(w: World, limit: Limit, number: int, free: i64, budget: i64) -> i64:
     q = w.queues[number]
     assert limit.parked is not None and limit.candidates is not None
     order = limit.parked[number]
-    while order.size > 0 and limit.candidates.get(number, 0) < free:
+    while order.size > 0 and leading(limit, number) < free:
         if budget <= 0:
             owed = Owed(OWED_TOP_UP, limit.number)
             w.owed.append(owed)
@@ -226,14 +246,25 @@ def _let_in(w: World, limit: Limit, number: int, free: i64, budget: i64) -> i64:
 
 
 def _wake_later(w: World, limit: Limit) -> None:
-    """If only time is missing, set the alarm for when the key may have room."""
-    due: i64 = 0
-    if limit.paused_until > w.elapsed_ms:
-        due = limit.paused_until
-    elif limit.bucket is not None and limit.bucket.available(w.elapsed_ms) <= 0:
-        due = limit.bucket.next_at_ms()
+    """If only time is missing, set the alarm for when the key may have more room."""
+    due = more_room_at(w, limit)
     if due:
         _set_alarm(w, limit, due)
+
+
+def more_room_at(w: World, limit: Limit) -> i64:
+    """When the key lets more jobs start than now, by time alone; 0 when time does not help."""
+    if limit.paused_until > w.elapsed_ms:
+        return limit.paused_until
+    bucket = limit.bucket
+    if bucket is None:
+        return 0
+    there = max(bucket.available(w.elapsed_ms), 0)
+    if (there + 1) * bucket.period_ms > bucket.full:
+        return 0
+    if there > 0 and limit.concurrency != UNLIMITED and limit.concurrency - limit.running <= there:
+        return 0
+    return bucket.next_at_ms(there + 1)
 
 
 def _set_alarm(w: World, limit: Limit, due: i64) -> None:

@@ -4,9 +4,9 @@ A ready job stands in its queue's line, unless something it needs is taken: then
 anything, in its group (`MEMBER`), at a limit key (`PARKED`) or aside for a worker that knows its task (`ASIDE`), and is
 looked at again only when that changes.
 
-A group with a free slot lets its first member out to the line, where it stands by its own priority and number; when it
-is leased, the next steps up. Slots are counted in `busy` when a job is leased; a job that is to be tried again keeps
-its slot when the queue's group order is strict.
+Of the members of a group that have a slot, or could take a free one, the one that joined first is let out to the line,
+where it stands by its own priority and number; when it is leased, the next steps up. Slots are counted in `busy` when a
+job is leased; when the queue's group order is strict, a job that has started keeps its slot until it ends.
 """
 
 from typing import Final
@@ -134,38 +134,48 @@ def _join(w: World, q: Queue, group: Group, job: Job) -> None:
         side.joined = group.next_joined
         group.next_joined += 1
         group.jobs += 1
-    if side.holds_group:
-        stand_in_line(w, q, job)
-        return
     job.place = MEMBER
     group.members.push(job)
     let_out(w, q, group)
-    if job.place == MEMBER and group.standing:
-        _displace(w, q, group, job)
-
-
-def _displace(w: World, q: Queue, group: Group, job: Job) -> None:
-    """A job that joined earlier than one already let out comes back: it goes first."""
-    side = side_of(job)
-    last: Job | None = None
-    for id in group.standing:
-        standing = w.index.get(id)
-        assert standing is not None
-        if last is None or side_of(standing).joined > side_of(last).joined:
-            last = standing
-    if last is not None and side.joined < side_of(last).joined:
-        leave(w, q, last)
-        group.standing.remove(last.id)
-        last.place = MEMBER
-        group.members.push(last)
-        let_out(w, q, group)
 
 
 def let_out(w: World, q: Queue, group: Group) -> None:
-    if group.members.size > 0 and not group.standing and group.busy < q.group_concurrency:
-        job = group.members.pop()
-        group.standing.append(int(job.id))
-        stand_in_line(w, q, job)
+    """See that the first of those who may go stands in line; one who came before its turn goes back."""
+    job = _head(w, q, group)
+    if job is None:
+        return
+    if group.standing:
+        if _joined(w, group.standing[0]) < side_of(job).joined:
+            return
+        _call_back(w, q, group)
+    group.members.remove(job)
+    group.standing.append(int(job.id))
+    stand_in_line(w, q, job)
+
+
+def _head(w: World, q: Queue, group: Group) -> Job | None:
+    """Of the members that have a slot, or could take a free one, the one that joined first."""
+    if group.members.size == 0:
+        return None
+    first = group.members.first()
+    if group.busy < q.group_concurrency:
+        return first
+    found: Job | None = None
+    for id in group.kept:
+        job = w.index.get(id)
+        assert job is not None
+        if job.place == MEMBER and (found is None or side_of(job).joined < side_of(found).joined):
+            found = job
+    return found
+
+
+def _call_back(w: World, q: Queue, group: Group) -> None:
+    """Whoever was let out goes back among the members; a slot that it keeps stays its own."""
+    job = w.index.get(group.standing.pop())
+    assert job is not None
+    leave(w, q, job)
+    job.place = MEMBER
+    group.members.push(job)
 
 
 def take_slot(w: World, q: Queue, job: Job) -> None:
@@ -173,13 +183,21 @@ def take_slot(w: World, q: Queue, job: Job) -> None:
     group = group_of(q, job)
     if group is not None:
         side = side_of(job)
+        group.standing.remove(job.id)
         if side.holds_group:
             group.kept.remove(job.id)
         else:
-            group.standing.remove(job.id)
             group.busy += 1
             side.holds_group = True
-            let_out(w, q, group)
+        let_out(w, q, group)
+
+
+def keep_slot(w: World, q: Queue, group: Group, job: Job) -> None:
+    """The slot is the job's own until it has ended; it may go as soon as it is ready."""
+    side_of(job).holds_group = True
+    group.kept.append(int(job.id))
+    w.journal.touch(job)
+    let_out(w, q, group)
 
 
 def give_up_slot(w: World, q: Queue, job: Job) -> None:
@@ -195,12 +213,17 @@ def give_up_slot(w: World, q: Queue, job: Job) -> None:
 
 def regroup(w: World, q: Queue, group: Group) -> None:
     """The queue's group settings changed: whoever stands in line or keeps a slot beyond them steps back."""
-    for id in list(group.standing):
-        _recall(w, q, group, id)
+    if group.standing:
+        _call_back(w, q, group)
     latest_first = sorted(group.kept, key=lambda id: -_joined(w, id))
     for id in latest_first:
         if q.group_relaxed or group.busy > q.group_concurrency:
-            _recall(w, q, group, id)
+            job = w.index.get(id)
+            assert job is not None
+            side_of(job).holds_group = False
+            group.kept.remove(id)
+            group.busy -= 1
+            w.journal.touch(job)
     let_out(w, q, group)
 
 
@@ -208,25 +231,6 @@ def _joined(w: World, id: int) -> int:
     job = w.index.get(id)
     assert job is not None and job.side is not None
     return int(job.side.joined)
-
-
-def _recall(w: World, q: Queue, group: Group, id: int) -> None:
-    """Back among the members, without a slot; one that waits for its time just loses the slot."""
-    job = w.index.get(id)
-    assert job is not None
-    side = side_of(job)
-    stands = job.state == READY
-    if stands:
-        leave(w, q, job)
-        job.place = MEMBER
-        group.members.push(job)
-    if id in group.standing:
-        group.standing.remove(id)
-    if side.holds_group:
-        side.holds_group = False
-        group.kept.remove(id)
-        group.busy -= 1
-        w.journal.touch(job)
 
 
 def free_slot(w: World, q: Queue, group: Group) -> None:
@@ -244,10 +248,11 @@ def leave_group(w: World, q: Queue, job: Job) -> None:
         return
     side.joined = 0
     group.jobs -= 1
+    if job.id in group.standing:
+        group.standing.remove(job.id)
     if side.holds_group:
         give_up_slot(w, q, job)
-    elif job.id in group.standing:
-        group.standing.remove(job.id)
+    else:
         let_out(w, q, group)
     drop_if_empty(q, group)
 
@@ -303,6 +308,10 @@ def drop_candidate(w: World, q: Queue, job: Job) -> None:
         limit.candidates[q.number] = left
     else:
         del limit.candidates[q.number]
+    if limit.passed is not None:
+        passed = min(limit.passed.pop(q.number, 0), left)
+        if passed:
+            limit.passed[q.number] = passed
     w.changed_limits.append(limit.number)
 
 

@@ -404,13 +404,14 @@ def _stand(w: World, q: Queue, job: Job) -> None:
     """A ready job: in its group, aside, or in line."""
     set_rank(q, job)
     side = job.side
-    if side is not None and side.joined > 0 and not side.holds_group:
-        group = group_of(q, job)
-        assert group is not None
+    group = None if side is None or side.joined == 0 else group_of(q, job)
+    if side is not None and side.aside_at > 0:
+        _stand_aside(w, q, job, side)
+        if group is not None:
+            group.standing.append(int(job.id))
+    elif group is not None:
         job.place = MEMBER
         group.members.push(job)
-    elif side is not None and side.aside_at > 0:
-        _stand_aside(w, q, job, side)
     else:
         job.place = LINE
         q.order.push(job)
@@ -489,6 +490,7 @@ def _restore_holdover(w: World, name: journal.Entity, fact: Fact) -> None:
     if limits:
         holdover.limits = _take_limits(w, q, limits)
     holdover.group = str(fact["group"])
+    holdover.joined = cast("int", fact["joined"])
     if holdover.group:
         if q.groups is None:
             q.groups = {}

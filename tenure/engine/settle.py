@@ -74,7 +74,7 @@ from tenure.engine.enqueue import enqueue
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
 from tenure.engine.parking import pause_key
-from tenure.engine.place import give_up_slot, make_ready, side_of, wait_until
+from tenure.engine.place import make_ready, side_of, wait_until
 from tenure.engine.world import Queue, World
 
 PROGRESS_MS = 1_000
@@ -408,12 +408,11 @@ def release(w: World, q: Queue, job: Job, delay: i64, snoozed: bool) -> None:
     job.state = SCHEDULED if delay > 0 else READY
     w.log.ended(job, event.RELEASED, cause, lease.worker, "", NO_FAILURE, attempt, 0)
     watch_expiry(w, job)
+    keep_or_give_up_slot(w, q, job)
     if delay > 0:
         q.scheduled += 1
-        keep_or_give_up_slot(w, q, job)
         wait_until(w, job, job.run_at)
     else:
-        give_up_slot(w, q, job)
         make_ready(w, q, job, False)
 
 

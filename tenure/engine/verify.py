@@ -4,10 +4,21 @@ from mypy_extensions import i64
 
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
 from tenure.core.token import claim_of
-from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Spec
+from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec
+from tenure.engine.parking import capacity, leading, more_room_at
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
-from tenure.engine.world import NO_QUEUE, OWED_DEPENDENTS, OWED_UNPIN, Group, Queue, World
+from tenure.engine.world import (
+    NO_QUEUE,
+    OWED_DEPENDENTS,
+    OWED_TOP_UP,
+    OWED_UNPIN,
+    UNLIMITED,
+    Group,
+    Limit,
+    Queue,
+    World,
+)
 
 
 class Findings:
@@ -122,6 +133,23 @@ def _verify_ring(w: World, q: Queue, name: str, found: Findings) -> None:
     claimable = waiting and room(w, q) > 0
     good = q.in_ring if claimable else (waiting or not q.in_ring)
     found.expect(good, f"{name}: in ring {q.in_ring}, claimable {claimable}")
+    if waiting and not q.in_ring:
+        _verify_return(w, q, name, found)
+
+
+def _verify_return(w: World, q: Queue, name: str, found: Findings) -> None:
+    """A queue that limits keep out of its ring is looked at again: when a slot is freed, or by an alarm."""
+    if q.concurrency != UNLIMITED and q.running + q.held_over >= q.concurrency:
+        return
+    if q.bucket is not None and q.bucket.available(w.elapsed_ms) <= 0:
+        found.expect(q.alarm is not None and q.alarm.live, f"{name} waits for its rate and has no alarm")
+        return
+    t = w.tenants[q.tenant]
+    listed = q.held and t.held_queues is not None and int(q.number) in t.held_queues
+    found.expect(listed, f"{name} waits for its tenant, which does not know")
+    is_full = t.running_max != UNLIMITED and t.running + t.held_over >= t.running_max
+    if not is_full and t.bucket is not None and t.bucket.available(w.elapsed_ms) <= 0:
+        found.expect(t.alarm is not None and t.alarm.live, f"{name} waits for its tenant's rate and has no alarm")
 
 
 def _verify_groups(w: World, q: Queue, jobs: list[Job], members: list[Job], found: Findings) -> None:
@@ -146,13 +174,7 @@ def _verify_groups(w: World, q: Queue, jobs: list[Job], members: list[Job], foun
         found.expect(
             group.jobs == joined.get(group.name, 0), f"{name}: group {group.name} counts {int(group.jobs)} jobs"
         )
-        full = group.busy >= q.group_concurrency or len(group.standing) > 0
-        found.expect(full or group.members.size == 0, f"{name}: group {group.name} lets nobody out")
-        for id in group.standing:
-            standing = w.index.get(id)
-            found.expect(
-                standing is not None and standing.state == READY, f"{name}: group {group.name} let out job {id}"
-            )
+        _verify_standing(w, q, group, f"{name}: group {group.name}", found)
         for id in group.kept:
             keeper = w.index.get(id)
             keeps = keeper is not None and keeper.side is not None and keeper.side.holds_group
@@ -162,6 +184,23 @@ def _verify_groups(w: World, q: Queue, jobs: list[Job], members: list[Job], foun
     _same(waiting, members, f"{name}: group members", found)
     names = {group.name for group in groups}
     found.expect(set(busy) | set(joined) <= names, f"{name} has lost a group")
+
+
+def _verify_standing(w: World, q: Queue, group: Group, name: str, found: Findings) -> None:
+    """The first of those who have a slot, or could take a free one, is let out, and nobody else."""
+    found.expect(len(group.standing) <= 1, f"{name} let out {len(group.standing)} jobs")
+    first: Side | None = None
+    for id in group.standing:
+        standing = w.index.get(id)
+        good = standing is not None and standing.state == READY and standing.place != MEMBER
+        found.expect(good, f"{name} let out job {id}")
+        first = None if standing is None else standing.side
+    has_free = group.busy < q.group_concurrency
+    for job in group.members.jobs():
+        side = job.side
+        if side is not None and (has_free or side.holds_group):
+            found.expect(first is not None, f"{name} lets nobody out")
+            found.expect(first is None or first.joined < side.joined, f"{name} holds back job {int(job.id)}")
 
 
 def _verify_store(w: World, jobs: list[Job], found: Findings) -> None:
@@ -236,8 +275,24 @@ def _verify_limits(w: World, jobs: list[Job], found: Findings) -> None:
             waits == parked.get(number, 0), f"limit {limit.key} parks {waits}, jobs say {parked.get(number, 0)}"
         )
         found.expect(goes == candidates.get(number, 0), f"limit {limit.key} has {goes} candidates")
+        _verify_wake_up(w, limit, found)
     lost = (set(running) | set(parked) | set(candidates)) - set(w.limits)
     found.expect(not lost, f"limits {sorted(lost)} are held but gone")
+
+
+def _verify_wake_up(w: World, limit: Limit, found: Findings) -> None:
+    """Whenever a key has room and jobs, so many of them stand in line; if only time is missing, an alarm is set."""
+    number = int(limit.number)
+    is_due = number in w.changed_limits or any(owed.kind == OWED_TOP_UP and owed.id == number for owed in w.owed)
+    if is_due or not limit.is_parking():
+        return
+    due = more_room_at(w, limit)
+    if due:
+        rings = 0 < limit.alarm_due() <= due
+        found.expect(rings, f"limit {limit.key} waits until {int(due)}, its alarm is of {int(limit.alarm_due())}")
+    free = capacity(w, limit)
+    for queue in limit.parked or {}:
+        found.expect(leading(limit, queue) >= free, f"limit {limit.key} has room and holds back jobs of {queue}")
 
 
 def _verify_dependencies(w: World, jobs: list[Job], found: Findings) -> None:

@@ -73,7 +73,7 @@ class Holdover(Alarm):
         self.queue: i64 = queue
         self.limits: list[int] | None = None
         self.group = ""
-        self.counted: bool = False  # it still counts as running in its queue and tenant
+        self.joined: i64 = 0  # when the job joined that group
 
 
 class Aside:
@@ -297,6 +297,9 @@ class Limit:
         self.running: i64 = 0
         self.parked: dict[int, Order] | None = None
         self.candidates: dict[int, int] | None = None  # per queue: jobs put back into line because of a free slot
+        self.passed: dict[int, int] | None = (
+            None  # per queue: of those, how many stand behind one that was parked since
+        )
         self.alarm: Alarm | None = None
         self.version: i64 = -1  # of the settings it was made from
 

@@ -14,6 +14,7 @@ from tenure.core.state import (
     SATISFY,
     SCHEDULED,
 )
+from tests.model.line import keep_slot
 from tests.model.turn import make_ready, refresh_turns
 from tests.model.world import MINUTE_MS, Holdover, Job, Settlement, World
 
@@ -24,13 +25,16 @@ def end_lease(world: World, job: Job, verb: int, confirmed: bool) -> None:
     assert job.lease is not None
     job.last = Settlement(job.lease.token, verb, -1, 0)
     if not confirmed:
-        world.holdovers.append(Holdover(job, job.lease.token, job.lease.deadline))
+        world.holdovers.append(Holdover(job, job.lease.token, job.lease.deadline, job.joined))
     job.lease = None
 
 
-def keep_group_slot(world: World, job: Job) -> None:
-    """In a strict group, whoever waits to run again keeps its slot."""
-    job.keeps_slot = job.group is not None and world.of_queue(job.tenant, job.queue, "group_order") == "strict"
+def free(world: World, hold: Holdover) -> None:
+    """Nobody works on the attempt any more. If it timed out and its job is to be tried again, the slot is the job's."""
+    job = hold.job
+    if job.joined == hold.joined and job.state != RUNNING and not job.is_terminal and not job.keeps_slot:
+        keep_slot(world, job)
+    world.holdovers.remove(hold)
 
 
 def finish(world: World, job: Job, cause: int, after: int, type: str, reason: str = "") -> None:

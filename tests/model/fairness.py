@@ -4,14 +4,14 @@ Among tenants the contract promises: the i-th waiting job of a tenant of weight 
 times the sum of all weights have been leased since it became claimable, by claims that could take it. So, while a queue
 of a tenant has something to claim all along: of the leases that claims gave which could have taken from it, if the
 tenant got s, there were fewer than ceil((s+1)/w) times the sum of weights. Where claims name different queues, tenants
-or tasks, it may be one round of the others more (docs/decisions/0006-fair-turns.md).
+or tasks, others may have a turn in each of their queues, and one round more (docs/decisions/0006-fair-turns.md).
 
 Among queues served by weight: as long as two queues both have something for the same claims, their shares divided by
 their weights stay within two rounds of each other.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tenure.core.request import Claim
@@ -30,18 +30,23 @@ class Chosen(Protocol):
 class Wait:
     """The stay of a tenant's queue among the claimable: leases that it could have had, and those its tenant got."""
 
+    tenant: str
     stay: int
     seen: int = 0
     served: int = 0
     weight: int = 1 << 60
     weights: dict[str, int] = field(default_factory=dict)  # of all tenants that were claimable meanwhile
+    queues: dict[str, set[str]] = field(default_factory=dict)  # in which they were
     scopes: set[Scope] = field(default_factory=set)  # of all claims that leased something meanwhile
 
     def is_broken(self) -> bool:
-        total = sum(self.weights.values())
         rounds = -(-(self.served + 1) // self.weight)
-        slack = total - self.weight if len(self.scopes) > 1 else 0
-        return self.seen >= rounds * total + slack
+        if len(self.scopes) <= 1:
+            return self.seen >= rounds * sum(self.weights.values())
+        others = sum(
+            weight * len(self.queues[tenant]) for tenant, weight in self.weights.items() if tenant != self.tenant
+        )
+        return self.seen >= rounds * (self.weights[self.tenant] + others) + others
 
 
 class Fairness:
@@ -69,19 +74,21 @@ class Fairness:
             wait.weight = min(wait.weight, weights[pair[0]])
             for other, weight in weights.items():
                 wait.weights[other] = max(weight, wait.weights.get(other, 0))
+            for other, queue in world.standing:
+                wait.queues.setdefault(other, set()).add(queue)
 
     def wait_of(self, world: World, pair: tuple[str, str]) -> Wait:
         wait = self.waits.get(pair)
         stay = world.stays.get(pair, 0)
         if wait is None or wait.stay != stay:
-            wait = self.waits[pair] = Wait(stay)
+            wait = self.waits[pair] = Wait(pair[0], stay)
         return wait
 
     def restart(self, world: World) -> None:
         """A weight is about to change. Shares are counted anew, but turns that have begun go on under the old one."""
         self.see_weights(world)
         for pair, wait in self.waits.items():
-            self.waits[pair] = Wait(wait.stay, weight=wait.weight, weights=wait.weights, scopes=wait.scopes)
+            self.waits[pair] = replace(wait, seen=0, served=0)
 
     def watch_tenant(self, world: World, choice: Chosen, served: str) -> None:
         wait = self.wait_of(world, (choice.tenant, choice.queue))

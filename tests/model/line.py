@@ -20,17 +20,25 @@ def line_key(world: World, job: Job) -> tuple[int, int]:
     return (-job.priority, job.number)
 
 
-def head_of(world: World, group: tuple[str, str, str]) -> Job:
-    members = [job for job in world.in_state(READY) if job.group == group]
-    return min(members, key=lambda job: job.joined or 0)
+def head_of(world: World, group: tuple[str, str, str]) -> Job | None:
+    """Of the ready members that have a slot, or could take a free one, the one that joined first."""
+    ready = [job for job in world.in_state(READY) if job.group == group]
+    has_free = group_slots(world, group) < width_of(world, group)
+    able = [job for job in ready if has_free or job.keeps_slot]
+    return min(able, key=lambda job: job.joined or 0, default=None)
 
 
-def group_slots(world: World, group: tuple[str, str, str], but: Job) -> int:
-    """Slots of a group that are taken, not counting one that `but` kept for itself."""
-    held = [hold.job for hold in world.holdovers if hold.job.group == group]
-    running = [job for job in world.in_state(RUNNING) if job.group == group]
-    kept = [job for job in world.live() if job.group == group and job.keeps_slot and job is not but and job not in held]
-    return len(held) + len(running) + len(kept)
+def width_of(world: World, group: tuple[str, str, str]) -> int:
+    width = world.of_queue(group[0], group[1], "group_concurrency")
+    assert isinstance(width, int)
+    return width
+
+
+def group_slots(world: World, group: tuple[str, str, str]) -> int:
+    """Slots of a group that are taken: by running jobs, by attempts that were taken away, by who waits to run again."""
+    held = [hold for hold in world.holdovers if hold.job.group == group]
+    own = [job for job in world.live() if job.group == group and (job.state == RUNNING or job.keeps_slot)]
+    return len(held) + len(own)
 
 
 def held_by(world: World, job: Job) -> str:
@@ -43,21 +51,22 @@ def held_by(world: World, job: Job) -> str:
 
 
 def held_by_group(world: World, job: Job) -> str:
-    if job.group is None:
-        return ""
-    slots = world.of_queue(job.tenant, job.queue, "group_concurrency")
-    assert isinstance(slots, int)
-    if job is not head_of(world, job.group):
-        return "group order"
-    return "group" if group_slots(world, job.group, job) >= slots else ""
+    return "" if job.group is None or job is head_of(world, job.group) else "group"
+
+
+def keep_slot(world: World, job: Job) -> None:
+    """An attempt is over and the job is to be tried again. Its slot still counts as taken by that attempt."""
+    if job.group is not None:
+        is_strict = world.of_queue(job.tenant, job.queue, "group_order") == "strict"
+        job.keeps_slot = is_strict and group_slots(world, job.group) <= width_of(world, job.group)
 
 
 def give_up_slots(world: World, tenant: str, queue: str) -> None:
-    """Groups have fewer slots than are taken: who waits for another try gives its up, who joined last first."""
-    width = world.of_queue(tenant, queue, "group_concurrency")
-    assert isinstance(width, int)
+    """Settings of groups changed. With fewer slots than are taken, who is to be tried again gives its up, who joined
+    last first; in relaxed order all do."""
+    is_strict = world.of_queue(tenant, queue, "group_order") == "strict"
     keeping = [job for job in world.live() if job.keeps_slot and (job.tenant, job.queue) == (tenant, queue)]
     for job in sorted(keeping, key=lambda job: -(job.joined or 0)):
         assert job.group is not None
-        if group_slots(world, job.group, job) >= width:
+        if not is_strict or group_slots(world, job.group) > width_of(world, job.group):
             job.keeps_slot = False

@@ -36,11 +36,13 @@ from tenure.core.state import (
     SETTLE_SNOOZE,
     SETTLE_TIMED_OUT,
     SNOOZE,
+    TIME_OUT,
 )
 from tenure.core.tenant import Context
 from tenure.core.token import Mint
-from tests.model.ending import end_lease, finish, keep_group_slot
+from tests.model.ending import end_lease, finish, free
 from tests.model.enqueue import enqueue, item_of
+from tests.model.line import keep_slot
 from tests.model.turn import forget_aside, make_ready, refresh_turns
 from tests.model.world import Job, World
 
@@ -90,7 +92,8 @@ def confirm(world: World, job: Job, token: bytes, verb: int) -> None:
     """The first complete, fail or release with the token of a lease that was taken away frees what it still holds."""
     if verb not in (SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE):
         return
-    world.holdovers = [hold for hold in world.holdovers if hold.job is not job or hold.token != token]
+    for hold in [hold for hold in world.holdovers if hold.job is job and hold.token == token]:
+        free(world, hold)
     refresh_turns(world)
 
 
@@ -174,7 +177,8 @@ def try_again(world: World, job: Job, cause: int, reason: str, delay_ms: int = -
         return
     if delay_ms < 0:
         delay_ms = retry.delay_ms(job.options.backoff, job.id, job.attempt)
-    keep_group_slot(world, job)
+    if cause != TIME_OUT:
+        keep_slot(world, job)
     job.run_at = world.wall + delay_ms
     if delay_ms == 0:
         make_ready(world, job, cause, "retrying")
@@ -193,7 +197,7 @@ def give_back(world: World, job: Job, verb: int, delay_ms: int) -> None:
     if is_bounded and job.delivery - job.snoozes >= most + DELIVERIES_EXTRA:
         finish(world, job, cause, FAILED, "failed", state.REASON_DELIVERIES)
         return
-    keep_group_slot(world, job)
+    keep_slot(world, job)
     if delay_ms:
         job.run_at = world.wall + delay_ms
         world.move(job, cause, SCHEDULED, "released")

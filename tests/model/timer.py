@@ -26,7 +26,7 @@ from tenure.core.state import (
     TIME_OUT,
 )
 from tests.model.claim import must_abandon
-from tests.model.ending import end_lease, finish, sweep
+from tests.model.ending import end_lease, finish, free, sweep
 from tests.model.settle import try_again
 from tests.model.turn import make_ready, refresh_turns
 from tests.model.world import Holdover, Job, World
@@ -71,7 +71,7 @@ def due_by_elapsed(world: World) -> Iterator[Timer]:
             yield job.lease.timeout_at - world.elapsed, TIMEOUT, 0, job.id, end
     for hold in world.holdovers:
         if hold.deadline <= world.elapsed:
-            yield hold.deadline - world.elapsed, HOLDOVER, 0, hold.job.id, partial(free, world, hold)
+            yield hold.deadline - world.elapsed, HOLDOVER, 0, hold.job.id, partial(give_back_slots, world, hold)
 
 
 def expire(world: World, job: Job) -> None:
@@ -87,8 +87,8 @@ def end_by_time(world: World, job: Job, verb: int) -> None:
         try_again(world, job, TIME_OUT, state.REASON_TIMEOUT)
 
 
-def free(world: World, hold: Holdover) -> None:
-    world.holdovers.remove(hold)
+def give_back_slots(world: World, hold: Holdover) -> None:
+    free(world, hold)
     refresh_turns(world)
 
 

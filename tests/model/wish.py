@@ -203,6 +203,8 @@ queue_settings = st.sampled_from(
         {"enqueue_rate": (3, 10_000, 3)},
         {"group_concurrency": 2},
         {"group_concurrency": 3},
+        {"group_concurrency": 1},
+        {"group_order": "relaxed"},
         {"jobs_max": 3},
         {"bytes_max": 40},
         {"lease_ms": 2_000},

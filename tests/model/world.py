@@ -99,6 +99,7 @@ class Holdover:
     job: "Job"
     token: bytes
     deadline: int  # elapsed
+    joined: int | None  # when the job had joined its group
 
 
 @dataclass(eq=False)
@@ -124,7 +125,7 @@ class Job:
     ready_at: int = 0
     heard: dict[int, int] = field(default_factory=dict)  # how its dependencies ended, as far as they did
     joined: int | None = None  # when it joined its group
-    keeps_slot: bool = False  # of its group, while it waits to run again
+    keeps_slot: bool = False  # of its group, until it runs again
     started_at: int = 0
     ended_at: int = 0
     ended_order: int = 0

@@ -16,7 +16,8 @@ from tenure.core.retry import delay_ms
 from tenure.core.tenant import ANY_TENANT, Context
 from tests.simulation.ledger import Ledger
 from tests.simulation.record import Record
-from tests.simulation.story import Holdover, Lease, Story
+from tests.simulation.slots import Slots
+from tests.simulation.story import Holdover, Lease, Scope, Story
 from tests.simulation.trace import render
 
 DAY_MS: Final = 86_400_000
@@ -25,6 +26,7 @@ KEEP_MIN_MS: Final = 60_000
 
 SPENT: Final = ("fail", "expire_lease", "time_out")
 SAID: Final = ("complete", "fail", "refuse", "release", "snooze")
+TRIED_AGAIN: Final = ("fail", "expire_lease", "time_out", "release", "snooze")  # when the job has not ended
 TERMINAL: Final = ("completed", "failed", "cancelled")
 CONFIRMS: Final = (state.SETTLE_COMPLETE, state.SETTLE_FAIL, state.SETTLE_RELEASE)
 REFUSALS: Final = (LeaseLost, JobCancelled, AlreadySettled, JobNotFound)
@@ -68,7 +70,9 @@ class Checker:
         self.gone: dict[int, Story] = {}
         self.ledger = Ledger()
         self.holdovers: dict[tuple[bytes, int], Holdover] = {}
-        self.regrouped: dict[tuple[str, str], bool] = {}  # queues whose groups' slots were changed
+        self.slots = Slots()
+        self.freed: dict[Scope, int] = {}  # slots of holdovers that ended in this step
+        self.is_changed = False  # the settings that this step changes are in force
         self.tokens: dict[bytes, bool] = {}
         self.tickets: dict[int, tuple[str, Record]] = {}
         self.sweeps: list[tuple[str, Change]] = []  # every one that was ever begun
@@ -93,6 +97,8 @@ class Checker:
     def feed(self, record: Record) -> list[str]:
         """Follow one step; answers what is wrong with it."""
         self.found = []
+        self.freed = {}
+        self.is_changed = False
         self.wall = max(self.wall, record.wall)
         self.elapsed = max(self.elapsed, record.elapsed)
         self._drop_holdovers()
@@ -257,7 +263,7 @@ class Checker:
         for key, holdover in list(self.holdovers.items()):
             if self._is_confirmed(step, holdover, token, id):
                 del self.holdovers[key]
-                self.ledger.give(holdover.scopes)
+                self._free(holdover.scopes)
 
     def _is_confirmed(self, step: Step, holdover: Holdover, token: bytes | None, id: int) -> bool:
         context = step.record.context
@@ -308,14 +314,16 @@ class Checker:
                 self._relax(step.record.context.tenant, step.record.request)
 
     def _relax(self, tenant: str, configured: Configure) -> None:
-        changes = configured.changes
-        is_loosened = changes.get("group_order") == "relaxed" or "group_concurrency" in changes
-        if configured.subject == request.QUEUE and "group_concurrency" in changes:
-            self.regrouped[(tenant, configured.name)] = True
-        if configured.subject == request.QUEUE and is_loosened:
-            for story in self.stories.values():
-                if story.tenant == tenant and story.queue == configured.name:
-                    story.keeps_slot = False
+        if configured.subject == request.QUEUE and configured.changes.get("group_order") == "relaxed":
+            for group in self.slots.groups(tenant, configured.name):
+                self.slots.clear(group)
+
+    def _narrow(self, event: Event) -> None:
+        """Limits of a queue were changed just now."""
+        self.is_changed = True
+        width = self.ledger.group_width(self.ledger.now, event.tenant, event.queue)
+        for group in self.slots.groups(event.tenant, event.queue):
+            self.slots.narrow(group, self.ledger.taken.get(group, 0), width)
 
     def _expect_load(self, step: Step) -> None:
         load = step.record.request
@@ -377,6 +385,8 @@ class Checker:
         if event.at != self.wall:
             self.say(f"event {event.seq} is of {event.at}, the step of {self.wall}")
         self.by_tenant.setdefault(event.tenant, []).append(event)
+        if event.type == "limits_changed":
+            self._narrow(event)
         if not event.job:
             return
         if event.type == "enqueued":
@@ -532,8 +542,7 @@ class Checker:
         if not story.are_needs_met([self._endings(need) for need in story.depends_on]):
             self.say(f"job {story.id} was started before its dependencies {story.depends_on}")
         self._check_group(story)
-        had_slot = story.keeps_slot or story.has_timed_out
-        story.keeps_slot = story.has_timed_out = False
+        had_slot = self.slots.drop(group_scope(story), story)
         self.found += self.ledger.start(story, self.elapsed)
         if not had_slot:
             self._check_kept(story)
@@ -562,13 +571,12 @@ class Checker:
 
     def _check_kept(self, story: Story) -> None:
         """In strict order a job that is to be tried again keeps its slot."""
-        if not story.group or not self.ledger.is_strict(story):
+        if not story.group or not all(self.ledger.is_strict(each, story) for each in self.ledger.both()):
             return
-        members = self.groups.get((story.tenant, story.queue, story.group), {})
-        kept = sum(1 for other in members.values() if other.keeps_slot)
-        taken = self.ledger.taken[("group", story.tenant, story.queue, story.group)]
-        widths = [settings.queue(story).get("group_concurrency", 1) for settings in self.ledger.both()]
-        width = max(value for value in widths if isinstance(value, int))
+        group = group_scope(story)
+        kept = self.slots.sure(group)
+        taken = self.ledger.taken[group]
+        width = max(self.ledger.group_width(each, story.tenant, story.queue) for each in self.ledger.both())
         if kept and taken + kept > width:
             self.say(f"{taken} run in the group {story.group} of {width} and {kept} keep their slot: job {story.id}")
 
@@ -594,13 +602,12 @@ class Checker:
             # Over already, or taken away in the step in which its worker speaks, which confirms it.
             is_confirmed = any(self._is_confirmed(step, held, token, id) for token, id in step.confirmed)
             if is_confirmed or lease.deadline <= self.elapsed:
-                self.ledger.give(story.scopes)
+                self._free(story.scopes)
             else:
                 self.holdovers[(lease.token, story.id)] = held
         else:
             self.ledger.give(story.scopes)
         story.scopes = ()
-        story.has_timed_out = event.cause == "time_out"
         if event.cause in SPENT:
             story.spent += 1
         self._check_last_word(story, event)
@@ -685,17 +692,25 @@ class Checker:
             story.has_started = True
         if story.state in (*state.TERMINAL, state.GONE):
             story.joined = 0
-            story.has_started = story.keeps_slot = False
+            story.has_started = False
             members.pop(story.id, None)
-        elif story.state in (state.RETRYING, state.SCHEDULED) and event.cause in (
-            "fail",
-            "expire_lease",
-            "release",
-            "snooze",
-        ):
-            # Where the slots of groups were changed, nobody may count on keeping one (ruling 41).
-            is_regrouped = (story.tenant, story.queue) in self.regrouped
-            story.keeps_slot = self.ledger.is_strict(story) and not is_regrouped
+            self.slots.drop(group_scope(story), story)
+        elif event.cause in TRIED_AGAIN:
+            self._keep_slot(story, event)
+
+    def _keep_slot(self, story: Story, event: Event) -> None:
+        """The job is to be tried again: in strict order its slot stays its own, unless too many are taken."""
+        group = group_scope(story)
+        strict = [self.ledger.is_strict(settings, story) for settings in self.ledger.both()]
+        if not any(strict):
+            return
+        if event.cause == "time_out" or not all(strict):
+            self.slots.doubt(group, story)
+            return
+        settings = self.ledger.now if self.is_changed or self.ledger.before is None else self.ledger.before
+        taken = self.ledger.taken.get(group, 0)
+        width = self.ledger.group_width(settings, story.tenant, story.queue)
+        self.slots.retry(group, story, taken, taken + self.freed.get(group, 0), width)
 
     def _end(self, story: Story, event: Event, before: int) -> None:
         key = (story.tenant, story.queue, story.unique)
@@ -872,7 +887,13 @@ class Checker:
 
     def _drop_holdovers(self) -> None:
         for key in [key for key, held in self.holdovers.items() if held.deadline <= self.elapsed]:
-            self.ledger.give(self.holdovers.pop(key).scopes)
+            self._free(self.holdovers.pop(key).scopes)
+
+    def _free(self, scopes: tuple[Scope, ...]) -> None:
+        """The slots of a holdover. When in the step that was, before or after what its events tell, is not known."""
+        self.ledger.give(scopes)
+        for scope in scopes:
+            self.freed[scope] = self.freed.get(scope, 0) + 1
 
     def _end_step(self, step: Step) -> None:
         self._drop_holdovers()
@@ -892,6 +913,10 @@ class Checker:
         found += [f"ticket {ticket} ({kind}) was never answered" for ticket, (kind, _) in self.tickets.items()]
         found += [f"job {held.job} still holds slots" for held in self.holdovers.values()]
         return found + [f"{count} slots of {scope} are taken" for scope, count in self.ledger.taken.items()]
+
+
+def group_scope(story: Story) -> Scope:
+    return ("group", story.tenant, story.queue, story.group)
 
 
 def code_of(event: Event) -> int:

@@ -182,8 +182,13 @@ class Ledger:
                     return self.pauses.get(("prefix", owner, key[:length]), 0) > elapsed
         return False
 
-    def is_strict(self, story: Story) -> bool:
-        return all(settings.queue(story).get("group_order", "strict") == "strict" for settings in self.both())
+    def is_strict(self, settings: Settings, story: Story) -> bool:
+        return settings.queue(story).get("group_order", "strict") == "strict"
+
+    def group_width(self, settings: Settings, tenant: str, queue: str) -> int:
+        width = settings.of.get(("queue", tenant, queue), {}).get("group_concurrency", 1)
+        assert isinstance(width, int)
+        return width
 
     def is_free(self, story: Story) -> bool:
         """Whether no setting at all could hold the job back."""

@@ -59,8 +59,6 @@ class Story:
     scopes: tuple[Scope, ...] = ()
     joined: int = 0
     has_started: bool = False  # since it joined its group
-    keeps_slot: bool = False
-    has_timed_out: bool = False  # its last attempt: the slot is the holdover's, and then its own
     endings: list[str] = field(default_factory=list)
     last_word: tuple[bytes, int] | None = None  # the token and verb that settled it last
     is_removal_asked: bool = False

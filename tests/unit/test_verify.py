@@ -7,17 +7,26 @@ import pytest
 from tenure.core import request, state
 from tenure.core.bound import make_claim, make_extras, make_options
 from tenure.core.clock import Now
+from tenure.core.limit import Bucket, Rate
 from tenure.core.request import Batch, Change, Configure, Settle
 from tenure.core.tenant import Context
 from tenure.core.token import SECRET_BYTES
 from tenure.engine.alarm import Alarm
 from tenure.engine.engine import Engine
 from tenure.engine.job import LINE, NOWHERE, Job, Lease, Side
+from tenure.engine.ring import deactivate
 from tenure.engine.world import Group, Limit, Queue, Tenant, World
 
 NOW = Now(1_700_000_000_000, 5_000)
 ACME = Context(tenant="acme")
 OPTIONS = {"queue", "task", "delay_ms", "limit_keys", "priority", "max_attempts", "ttl_ms"}
+
+
+def spent_bucket() -> Bucket:
+    """One token a second, and none left."""
+    bucket = Bucket(Rate(1, 1_000), NOW.elapsed_ms)
+    bucket.take(1)
+    return bucket
 
 
 class Rig:
@@ -385,6 +394,53 @@ def candidate_that_is_none(rig: Rig) -> None:
 @damage("are held but gone")
 def limit_that_is_lost(rig: Rig) -> None:
     del rig.w.limits[rig.limit("api:x").number]
+
+
+@damage("limit api:x has room and holds back jobs of ")
+def limit_with_room_that_holds_jobs_back(rig: Rig) -> None:
+    rig.limit("api:x").concurrency = 2
+
+
+@damage("limit api:x waits until 6000, its alarm is of 0")
+def pause_of_a_limit_that_nobody_ends(rig: Rig) -> None:
+    rig.limit("api:x").paused_until = NOW.elapsed_ms + 1_000
+
+
+@damage("limit api:x waits until 6000, its alarm is of 0")
+def rate_of_a_limit_that_nobody_looks_at(rig: Rig) -> None:
+    rig.limit("api:x").bucket = spent_bucket()
+
+
+@damage("queue acme/lined waits for its rate and has no alarm")
+def rate_of_a_queue_that_nobody_looks_at(rig: Rig) -> None:
+    queue = rig.queue("lined")
+    queue.bucket = spent_bucket()
+    deactivate(rig.w, queue)
+
+
+@damage("queue acme/lined waits for its tenant, which does not know")
+def queue_that_its_tenant_does_not_wake(rig: Rig) -> None:
+    rig.tenant.running_max = 0
+    deactivate(rig.w, rig.queue("lined"))
+
+
+@damage("queue acme/lined waits for its tenant's rate and has no alarm")
+def rate_of_a_tenant_that_nobody_looks_at(rig: Rig) -> None:
+    queue = rig.queue("lined")
+    rig.tenant.bucket = spent_bucket()
+    rig.tenant.held_queues = [int(queue.number)]
+    queue.held = True
+    deactivate(rig.w, queue)
+
+
+@damage("group g holds back job ")
+def group_that_let_out_the_second_before_the_first(rig: Rig) -> None:
+    group = rig.group("group", "g")
+    third = rig.job(rig.grouped[2])
+    group.members.remove(third)
+    group.standing.append(rig.grouped[2])
+    third.place = LINE
+    rig.queue("group").group_concurrency = 2
 
 
 @damage("holds limit slots")

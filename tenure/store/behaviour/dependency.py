@@ -1,7 +1,7 @@
 """Section 12: jobs that wait for others. No dependent hangs, whatever becomes of what it waits for."""
 
 from tenure.core.error import DependencyNotFound
-from tenure.core.request import CANCEL, DISCARD, REMOVE
+from tenure.core.request import CANCEL, DISCARD, REMOVE, REPLAY
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import BLOCKED, READY, SETTLE_COMPLETE
 from tenure.store.behaviour.expect import refused
@@ -346,3 +346,16 @@ async def job_that_depends_on_a_removed_one_does_not_hang(rig: Rig) -> None:
         assert (await rig.job(answers.item(0).id)).reason == "dependency_failed"
     else:
         assert type(error) is DependencyNotFound
+
+
+@behaviour(12, needs=NEEDS, rulings=(40,))
+async def dependency_that_is_replayed_counts_as_it_ended_first(rig: Rig) -> None:
+    bad, open_ = await rig.enqueue_ids([b"x"] * 2)
+    waiting = await rig.enqueue(queue="children", depends_on=[bad, open_], dependency_policy="all_done")
+    await end(rig, succeed=False)
+    await rig.change_one(REPLAY, bad)
+    late = await rig.enqueue(queue="children", depends_on=[bad, open_], dependency_policy="all_done")
+    await end(rig, succeed=True)
+    assert await rig.states(open_, waiting, late) == ["completed", "ready", "blocked"]
+    await end(rig, succeed=True)
+    assert await rig.states(bad, late) == ["completed", "ready"]

@@ -280,3 +280,16 @@ async def discarded_replayed_and_ended_job_frees_its_key_once(rig: Rig) -> None:
     assert second != first
     await rig.change_one(REMOVE, first)
     assert (await rig.submit(unique_key="u")).id == second
+
+
+@behaviour(11, rulings=(7, 8))
+async def replacing_keeps_tags(rig: Rig) -> None:
+    """Payload and metadata are replaced, and nothing else."""
+    unique: dict[str, object] = {"unique_key": "u", "on_conflict": "replace"}
+    trailing: dict[str, object] = {"debounce_key": "d", "debounce_ms": 1_000, "debounce_mode": "trailing"}
+    for fields in (unique, trailing):
+        each: list[dict[str, object]] = [{**fields, "tags": ["old"]}, {**fields, "tags": ["new"]}]
+        answers = await rig.enqueue_many([b"first", b"second"], each=each)
+        assert answers.item(1).replaced
+        job = await rig.job(answers.item(0).id)
+        assert (job.payload, job.tags) == (b"second", ("old",))

@@ -181,3 +181,18 @@ async def tenant_at_its_limit_does_not_hide_the_others(rig: Rig) -> None:
     assert await rig.claim(9, queues=["a", "b"], tenants=("*",)) == []
     await rig.enqueue_ids([b"x"], queue="b", tenant="free")
     assert [one.tenant for one in await rig.claim(9, queues=["a", "b"], tenants=("*",))] == ["free"]
+
+
+@behaviour(10, needs=NEEDS)
+async def turns_given_to_workers_that_do_not_know_a_task_cost_its_jobs_nothing(rig: Rig) -> None:
+    tenants = ("a", "b", "c")
+    await rig.enqueue_ids([b"x"] * 100, tenant="a", queue="plain", task="plain")
+    for tenant in tenants:
+        await rig.enqueue_ids([b"x"] * 20, tenant=tenant, queue="rare", task="rare")
+    got = dict.fromkeys(tenants, 0)
+    for _ in range(15):
+        for _ in range(3):
+            assert await rig.claim(1, tenants=tenants, queues=("plain", "rare"), tasks=("plain",))
+        [one] = await rig.claim(1, tenants=tenants, queues=("plain", "rare"), tasks=("rare",))
+        got[one.tenant] += 1
+    assert got == {"a": 5, "b": 5, "c": 5}

@@ -1,12 +1,12 @@
 """Section 9: groups. One at a time, in the order of joining, and a busy group costs others nothing."""
 
 from tenure.core.error import InvalidRequest
-from tenure.core.request import CANCEL, DISCARD, REPLAY
+from tenure.core.request import CANCEL, DELAY, DISCARD, REPLAY
 from tenure.core.retry import FIXED, Backoff
 from tenure.store.behaviour.expect import refused
-from tenure.store.behaviour.leased import payloads
+from tenure.store.behaviour.leased import Leased, payloads
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import GLOBEX, HOUR, LEASE_MS, Rig
+from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, LEASE_MS, Rig
 from tenure.store.behaviour.trap import GROUP_POPPED
 
 NEEDS = ("groups",)
@@ -236,3 +236,165 @@ async def retry_at_once_keeps_the_head_of_a_strict_group(rig: Rig) -> None:
     await rig.enqueue_ids([b"a", b"b"], group="g")
     await rig.fail(await rig.claim_one(), delay_ms=0)
     assert await drain(rig) == [b"a", b"b"]
+
+
+# What is tried again in strict order, among others of its group.
+
+
+@behaviour(9, needs=NEEDS, rulings=(43,))
+async def retried_job_goes_before_those_that_joined_later(rig: Rig) -> None:
+    await rig.set_queue(group_concurrency=2)
+    await rig.enqueue_ids([b"a", b"b", b"c"], group="g", backoff=Backoff(FIXED, 1_000))
+    await rig.fail(await rig.claim_one())
+    await rig.advance(1_000)
+    assert payloads(await rig.claim(1)) == [b"a"]
+    assert payloads(await rig.claim(5)) == [b"b"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(43,))
+async def retrying_job_leaves_the_other_slots_of_its_group_to_others(rig: Rig) -> None:
+    await rig.set_queue(group_concurrency=2)
+    await rig.enqueue_ids([b"a", b"b", b"c"], group="g", backoff=Backoff(FIXED, HOUR))
+    await rig.fail(await rig.claim_one())
+    assert payloads(await rig.claim(5)) == [b"b"]
+    assert await rig.claim(5) == []
+
+
+async def run_second_while_first_is_away(rig: Rig, **fields: object) -> Leased:
+    """Of a and b, which joined in this order, b runs; a comes back within its first second."""
+    ids = await rig.enqueue_ids([b"a", b"b"], tenant=ACME, group="g", **fields)
+    await rig.change_one(DELAY, ids[0], run_at=rig.wall_ms + 1_000)
+    second = await rig.claim_one()
+    assert second.payload == b"b"
+    return second
+
+
+@behaviour(9, needs=NEEDS, rulings=(43,))
+async def retrying_job_keeps_its_slot_from_one_that_joined_earlier(rig: Rig) -> None:
+    await rig.fail(await run_second_while_first_is_away(rig, backoff=Backoff(FIXED, 2_000)))
+    await rig.advance(1_000)
+    assert await rig.claim() == []
+    await rig.advance(1_000)
+    assert await drain(rig) == [b"b", b"a"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(43,))
+async def released_job_keeps_its_slot_from_one_that_joined_earlier(rig: Rig) -> None:
+    second = await run_second_while_first_is_away(rig)
+    await rig.advance(1_000)
+    await rig.release(second)
+    assert await drain(rig) == [b"b", b"a"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(43,))
+async def released_job_gives_up_a_relaxed_group_to_one_that_joined_earlier(rig: Rig) -> None:
+    await rig.set_queue(group_order="relaxed")
+    second = await run_second_while_first_is_away(rig)
+    await rig.advance(1_000)
+    await rig.release(second)
+    assert await drain(rig) == [b"a", b"b"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(43,))
+async def timed_out_job_keeps_its_slot_from_one_that_joined_earlier(rig: Rig) -> None:
+    await run_second_while_first_is_away(rig, timeout_ms=2_000, backoff=Backoff(FIXED, 1_000))
+    await rig.advance(2_000)
+    await rig.advance(LEASE_MS - 2_001)
+    assert await rig.claim() == []
+    await rig.advance(1)
+    assert await drain(rig) == [b"b", b"a"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(43,))
+async def replayed_job_has_no_claim_to_the_slot_of_its_old_attempt(rig: Rig) -> None:
+    ids = await rig.enqueue_ids([b"a", b"b"], group="g")
+    first = await rig.claim_one()
+    await rig.change_one(DISCARD, ids[0])
+    await rig.change_one(REPLAY, ids[0])
+    assert await rig.claim() == []
+    await rig.advance(LEASE_MS)
+    assert first.payload == b"a"
+    assert await drain(rig) == [b"b", b"a"]
+
+
+# Fewer slots than are taken.
+
+
+@behaviour(9, needs=NEEDS, rulings=(41,))
+async def lowered_group_concurrency_stops_nobody_and_starts_nobody(rig: Rig) -> None:
+    await rig.set_queue(group_concurrency=3)
+    await rig.enqueue_ids([b"a", b"b", b"c", b"d"], group="g")
+    running = await rig.claim(5)
+    await rig.set_queue(group_concurrency=1)
+    for one in running:
+        assert await rig.claim(5) == []
+        await rig.complete(one)
+    assert payloads(await rig.claim(5)) == [b"d"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(41,))
+async def lowered_group_concurrency_takes_the_slots_of_those_that_joined_last(rig: Rig) -> None:
+    await rig.set_queue(group_concurrency=2)
+    await rig.enqueue_ids([b"a", b"b", b"c"], group="g", backoff=Backoff(FIXED, 1_000))
+    for one in await rig.claim(2):
+        await rig.fail(one)
+    await rig.set_queue(group_concurrency=1)
+    assert await rig.claim(5) == []
+    await rig.advance(1_000)
+    first = await rig.claim(5)
+    assert payloads(first) == [b"a"]
+    await rig.complete(first[0])
+    assert await drain(rig) == [b"b", b"c"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(41,))
+async def lowered_group_concurrency_takes_the_slot_of_who_waits_before_that_of_who_runs(rig: Rig) -> None:
+    await rig.set_queue(group_concurrency=2)
+    await rig.enqueue_ids([b"a", b"b", b"c", b"d"], group="g", backoff=Backoff(FIXED, 1_000))
+    first, second = await rig.claim(2)
+    await rig.fail(first)
+    await rig.set_queue(group_concurrency=1)
+    await rig.complete(second)
+    third = await rig.claim(5)
+    assert payloads(third) == [b"c"]
+    await rig.advance(1_000)
+    assert await rig.claim(5) == []
+    await rig.complete(third[0])
+    assert await drain(rig) == [b"a", b"d"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(41,))
+async def job_that_fails_after_group_concurrency_was_lowered_gives_up_its_slot(rig: Rig) -> None:
+    await rig.set_queue(group_concurrency=2)
+    await rig.enqueue_ids([b"a", b"b", b"c"], group="g", backoff=Backoff(FIXED, 1_000))
+    first, second = await rig.claim(2)
+    await rig.set_queue(group_concurrency=1)
+    await rig.fail(first)
+    await rig.advance(1_000)
+    assert await rig.claim(5) == []
+    await rig.complete(second)
+    assert await drain(rig) == [b"a", b"c"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(41,))
+async def last_one_left_after_group_concurrency_was_lowered_keeps_its_slot(rig: Rig) -> None:
+    await rig.set_queue(group_concurrency=2)
+    await rig.enqueue_ids([b"a", b"b", b"c"], group="g", backoff=Backoff(FIXED, 1_000))
+    first, second = await rig.claim(2)
+    await rig.set_queue(group_concurrency=1)
+    await rig.complete(first)
+    await rig.fail(second)
+    assert await rig.claim(5) == []
+    await rig.advance(1_000)
+    assert await drain(rig) == [b"b", b"c"]
+
+
+@behaviour(9, needs=NEEDS, rulings=(41,))
+async def job_in_line_steps_back_when_group_concurrency_is_lowered(rig: Rig) -> None:
+    await rig.set_queue(group_concurrency=2)
+    await rig.enqueue_ids([b"a", b"b"], group="g")
+    first = await rig.claim_one()
+    await rig.set_queue(group_concurrency=1)
+    assert await rig.claim(5) == []
+    await rig.complete(first)
+    assert await drain(rig) == [b"b"]

@@ -1,7 +1,7 @@
 """Section 10: limits by key. Slots and tokens of a job are taken together or not at all."""
 
 from tenure.core.limit import Rate
-from tenure.core.request import CANCEL
+from tenure.core.request import CANCEL, PRIORITY
 from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
 from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, Rig
@@ -291,3 +291,27 @@ async def thousands_of_held_jobs_are_let_go_in_bounded_steps(rig: Rig) -> None:
         leased += payloads(await rig.claim(3_500))
         await rig.tick()
     assert leased == names
+
+
+@behaviour(10, needs=NEEDS, rulings=(39,))
+async def freed_slot_goes_to_the_first_though_a_later_one_was_let_in_before_it(rig: Rig) -> None:
+    await rig.set_key("k", concurrency=1)
+    ids = await rig.enqueue_ids([b"a", b"b", b"c"], limit_keys=["k"])
+    await rig.release((await rig.claim(3))[0])
+    await rig.change(PRIORITY, *ids[:2], priority=3)
+    await rig.enqueue(b"free", priority=1)
+    first, other = await rig.claim(2)
+    assert payloads([first, other]) == [b"a", b"free"]
+    await rig.complete(first)
+    assert payloads(await rig.claim(3)) == [b"b"]
+
+
+@behaviour(10, needs=NEEDS, rulings=(39,))
+async def tokens_that_gather_let_as_many_jobs_go_in_their_order(rig: Rig) -> None:
+    await rig.set_key("k", rate=Rate(2, 2_000, 2))
+    await rig.enqueue_ids([b"a", b"b", b"c", b"d"], limit_keys=["k"])
+    assert payloads(await rig.claim(4)) == [b"a", b"b"]
+    await rig.enqueue(b"free")
+    await rig.advance(1_000)
+    await rig.advance(1_000)
+    assert payloads(await rig.claim(2)) == [b"c", b"d"]

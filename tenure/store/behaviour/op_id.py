@@ -6,7 +6,7 @@ from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.core.tenant import OpId
 from tenure.store.behaviour.registry import behaviour
-from tenure.store.behaviour.rig import GLOBEX, HOUR, LEASE_MS, SECOND, Rig
+from tenure.store.behaviour.rig import DAY, GLOBEX, HOUR, LEASE_MS, SECOND, Rig
 
 
 @behaviour(2)
@@ -157,6 +157,15 @@ async def repeat_of_a_silent_session_is_refused_not_executed(rig: Rig) -> None:
     await rig.submit(op=OpId("s", 1))
     await rig.advance(121 * SECOND)
     await not_executed(rig, 1)
+
+
+@behaviour(2, rulings=(42,))
+async def session_that_was_silent_for_a_day_is_forgotten(rig: Rig) -> None:
+    first = await rig.submit(op=OpId("s", 1))
+    await rig.advance(DAY - 1)
+    await not_executed(rig, 1)
+    await rig.advance(DAY)
+    assert (await rig.submit(op=OpId("s", 1))).id > first.id
 
 
 @behaviour(2)

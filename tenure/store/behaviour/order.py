@@ -268,3 +268,26 @@ async def released_jobs_of_a_long_line_go_back_to_their_places(rig: Rig) -> None
         await rig.release(one)
     expected = names[:2_500:2] + names[2_500:]
     assert payloads(await rig.claim(3_000)) == expected
+
+
+@behaviour(9, rulings=(31,))
+async def released_job_stands_by_the_priority_it_got_while_it_ran(rig: Rig) -> None:
+    ids = await rig.enqueue_ids([b"a", b"b"])
+    leased = await rig.claim(2)
+    await rig.enqueue(b"c", priority=5)
+    await rig.change_one(PRIORITY, ids[1], priority=9)
+    for one in leased:
+        await rig.release(one)
+    assert await rig.line() == [b"b", b"c", b"a"]
+
+
+@behaviour(9, needs=("ageing",), rulings=(31,))
+async def released_job_of_an_ageing_queue_keeps_its_age_when_its_priority_changes(rig: Rig) -> None:
+    await rig.set_queue(age_ms=1_000)
+    old = await rig.enqueue(b"old")
+    leased = await rig.claim_one()
+    await rig.advance(5_000)
+    await rig.enqueue(b"young", priority=5)
+    await rig.release(leased)
+    await rig.change_one(PRIORITY, old, priority=1)
+    assert await rig.line() == [b"old", b"young"]

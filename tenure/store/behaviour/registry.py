@@ -13,7 +13,7 @@ Check = Callable[[Rig], Coroutine[object, object, None]]
 
 OWNED: Final = "owned"  # not a capability of its own: what a shared store, with its one clock, cannot show
 SECTIONS: Final = range(1, 21)
-RULINGS: Final = range(1, 40)
+RULINGS: Final = range(1, 44)
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):

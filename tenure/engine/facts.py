@@ -9,6 +9,7 @@ from the base.
             leases (count; each id, token, worker, length, due, until - base signed)
     row     step from the last id, signed · flags · [spec · created_at]  NEW
             state u8 · settled u8 · seq · attempt · delivery · [priority, signed]  PRIORITY
+            [rank - base, signed]  AGED
             run_at · ready_at · started_at · ended_at · step from the last number, signed
             [lease + 1]  LEASE · [timeout, elapsed]  TIMEOUT · [payload]  NEW or PAYLOAD · [side, msgpack]  SIDE
 
@@ -39,6 +40,7 @@ PRIORITY: Final = 4
 LEASE: Final = 8
 TIMEOUT: Final = 16
 SIDE: Final = 32
+AGED: Final = 64
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(SideFact).decode
@@ -87,6 +89,8 @@ class Rows:
                 flags = flags | TIMEOUT
         if side is not None:
             flags = flags | SIDE
+        if job.aged:
+            flags = flags | AGED
         out.append(u8(flags))
         if flags & NEW:
             if job.spec is not self._last_spec:
@@ -100,6 +104,8 @@ class Rows:
         put(out, i64(job.delivery))
         if flags & PRIORITY:
             put_signed(out, i64(job.priority))
+        if flags & AGED:
+            put_signed(out, job.rank - self.base)
         self._time(job.run_at)
         self._time(job.ready_at)
         self._time(job.started_at)
@@ -304,6 +310,8 @@ class RowReader:
         job.attempt = i32(cursor.number())
         job.delivery = i32(cursor.number())
         job.priority = i32(cursor.signed()) if flags & PRIORITY else i32(job.spec.options.priority)
+        job.aged = flags & AGED > 0
+        job.rank = base + cursor.signed() if job.aged else -i64(job.priority)
         job.run_at = _time(cursor, base)
         job.ready_at = _time(cursor, base)
         job.started_at = _time(cursor, base)

@@ -33,7 +33,7 @@ from tenure.engine.facts import RowReader
 from tenure.engine.job import ASIDE, LINE, MEMBER, Job, Side
 from tenure.engine.keys import Keys
 from tenure.engine.parking import limit_for
-from tenure.engine.place import ABANDON_MS, group_of, let_out, set_rank, side_of, wait_until, watch_aside
+from tenure.engine.place import ABANDON_MS, group_of, let_out, side_of, wait_until, watch_aside
 from tenure.engine.redo import Sections
 from tenure.engine.removal import is_empty, keep_again, plan_forgetting, remove
 from tenure.engine.ring import activate
@@ -402,7 +402,6 @@ def _take_limits(w: World, q: Queue, keys: list[str]) -> list[int]:
 
 def _stand(w: World, q: Queue, job: Job) -> None:
     """A ready job: in its group, aside, or in line."""
-    set_rank(q, job)
     side = job.side
     group = None if side is None or side.joined == 0 else group_of(q, job)
     if side is not None and side.aside_at > 0:

@@ -170,10 +170,11 @@ def most_allowed(
 
 
 def i8_claims_in_any_window_are_within_the_rate(history: History) -> list[str]:
-    """A bucket that starts full and is never overdrawn says the same as every window at once."""
+    """A bucket that starts full and is never overdrawn says the same as every window at once; one that was lifted in
+    between starts anew."""
     found: list[str] = []
     keys = {event.job: event.limit_keys for _, event in history.of_jobs() if event.type == "enqueued"}
-    levels: dict[str, tuple[Rate, int, int]] = {}  # scope -> rate, level (in 1/period), elapsed
+    levels: dict[str, tuple[Rate, int, int, int]] = {}  # scope -> rate, level (in 1/period), elapsed, step
     for step, event in history.of_jobs():
         if event.type != "started":
             continue
@@ -181,10 +182,13 @@ def i8_claims_in_any_window_are_within_the_rate(history: History) -> list[str]:
             now = history.steps[step].elapsed
             before = levels.get(scope)
             level = rate.burst * rate.period_ms
-            if before is not None and before[0].key() == rate.key():
+            goes_on = before is not None and all(
+                scope in dict(rates_of(history, event, each, keys)) for each in range(before[3], step)
+            )
+            if before is not None and goes_on and before[0].key() == rate.key():
                 level = min(level, before[1] + (now - before[2]) * rate.tokens)
             level -= rate.period_ms
-            levels[scope] = (rate, level, now)
+            levels[scope] = (rate, level, now, step)
             if level < 0:
                 found.append(f"{scope} is over its rate of {rate.key()} at {now}")
     return found

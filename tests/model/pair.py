@@ -18,6 +18,7 @@ from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend,
 from tenure.core.state import RETRYING, SCHEDULED, STATE_NAMES
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
+from tenure.engine.redo import head
 from tenure.engine.restore import Restore
 from tests.model import session
 from tests.model.claim import Mismatch
@@ -97,15 +98,14 @@ class Pair:
         if kind == session.NEW:
             self.note(answer, note)
         self.look()
-        self.records.append(self.engine.take())
+        self.records.append(self.engine.take() or head(self.engine._w))
         return answer
 
     def restart(self) -> None:
         """The engine is lost, and another made of its journal. Waits, watches and connections end with it."""
         restore = Restore(SECRET, self.epoch + 1)
         for record in self.records:
-            if record:
-                restore.record(record)
+            restore.record(record)
         self.epoch += 1
         self.engine = restore.finish(self.now, self.engine.last_event())
         self.model.restart()

@@ -6,6 +6,7 @@ twice, nothing from nowhere, no number given again, every request whole or not a
 """
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import apsw
@@ -342,7 +343,7 @@ async def check_events(store: SqliteStore, account: Account) -> list[Finding]:
     """The log has every event that was seen, and its numbers rise."""
     events = await all_events(store)
     findings = []
-    if any(one.seq >= other.seq for one, other in zip(events, events[1:], strict=False)):
+    if any(one.seq >= other.seq for one, other in pairwise(events)):
         findings.append(Finding("wrong", "the numbers of events do not rise"))
     known = {event.seq: (event.job, event.type) for event in events}
     for sight in account.sights:

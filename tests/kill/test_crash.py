@@ -1,14 +1,18 @@
 """What a crash leaves, moment by moment: the files are copied as they are, and the copy is opened."""
 
+import asyncio
 import shutil
 from pathlib import Path
+
+import pytest
 
 from tenure.client.clock import read_clock
 from tenure.core import bound
 from tenure.core.record import JobRecord
-from tenure.core.request import LOG, Append, Batch, Configure
+from tenure.core.request import EMIT, LOG, Append, Batch, Configure
 from tenure.core.tenant import Context
 from tenure.store.embedded.sqlite import SqliteStore
+from tenure.store.embedded.writer import Job
 
 CONTEXT = Context()
 OPTIONS = bound.make_options(queue="work")
@@ -64,3 +68,57 @@ async def test_checkpoint_after_a_crash_keeps_what_the_journal_had(tmp_path: Pat
     assert (await third.configure(CONTEXT, Configure(0, "work", {}), read_clock()))["concurrency"] == 7
     assert third._engine.verify() == []
     await third.close()
+
+
+class SlowDisk:
+    """Keeps what the store gives to its writer until it is told to let it go."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._put = store._writer.put
+        self.held: list[Job] = []
+        store._writer.put = self.held.append  # type: ignore[method-assign]
+        self._store = store
+
+    def let_go(self) -> None:
+        self._store._writer.put = self._put  # type: ignore[method-assign]
+        for job in self.held:
+            self._put(job)
+
+
+async def settle_down() -> None:
+    """Let every task go as far as it can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("mode", ["write", "fsync"])
+async def test_events_are_shown_when_they_are_safe(tmp_path: Path, mode: str) -> None:
+    store = await opened(tmp_path / "jobs.db", mode)
+    await enqueue(store, b"before")
+    disk = SlowDisk(store)
+    adding = asyncio.ensure_future(enqueue(store, b"job"))
+    await settle_down()
+    reading = asyncio.ensure_future(store.events(CONTEXT, "e1", 10, 0, read_clock()))
+    await settle_down()
+    assert disk.held
+    assert not reading.done()
+    disk.let_go()
+    assert [event.job for event in (await reading).events] == await adding
+    await store.close()
+
+
+async def test_output_is_shown_when_it_is_safe(tmp_path: Path) -> None:
+    store = await opened(tmp_path / "jobs.db")
+    [id] = await enqueue(store, b"job")
+    claim = bound.make_claim(("work",), 1, 0, "worker", None)
+    token = (await store.claim(CONTEXT, claim, read_clock())).token
+    disk = SlowDisk(store)
+    adding = asyncio.ensure_future(store.append(CONTEXT, Append(EMIT, id, token, data=b"item"), read_clock()))
+    await settle_down()
+    reading = asyncio.ensure_future(store.stream(CONTEXT, id, EMIT, 0, 10, 0, read_clock()))
+    await settle_down()
+    assert not reading.done()
+    disk.let_go()
+    assert [item.data for item in await reading] == [b"item"]
+    await adding
+    await store.close()

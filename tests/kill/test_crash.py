@@ -79,6 +79,15 @@ class SlowDisk:
         store._writer.put = self.held.append  # type: ignore[method-assign]
         self._store = store
 
+    async def write_to_first_portion(self) -> None:
+        """Let go as much, and wait until it is written."""
+        while True:
+            job = self.held.pop(0)
+            self._put(job)
+            if job.done is not None:
+                await job.done
+                return
+
     def let_go(self) -> None:
         self._store._writer.put = self._put  # type: ignore[method-assign]
         for job in self.held:
@@ -121,4 +130,21 @@ async def test_output_is_shown_when_it_is_safe(tmp_path: Path) -> None:
     disk.let_go()
     assert [item.data for item in await reading] == [b"item"]
     await adding
+    await store.close()
+
+
+async def test_checkpoint_saves_nothing_that_is_not_in_the_journal(tmp_path: Path) -> None:
+    """A crash after the first portion, while part of an unanswered request shares a page with an older job."""
+    store = await opened(tmp_path / "jobs.db")
+    await enqueue(store, b"before")
+    disk = SlowDisk(store)
+    store._engine.enqueue(CONTEXT, Batch(OPTIONS, [b"%d" % n for n in range(200)]), store._now)
+    saving = asyncio.ensure_future(save(store))
+    await settle_down()
+    await disk.write_to_first_portion()
+    again = await opened(crash(tmp_path / "jobs.db", tmp_path / "again.db"))
+    assert (await again.count(CONTEXT, "work", read_clock()))["work"]["ready"] in (1, 201)
+    await again.close()
+    disk.let_go()
+    await saving
     await store.close()

@@ -10,7 +10,7 @@ from tenure.client.clock import read_clock
 from tenure.core import bound
 from tenure.core.record import JobRecord
 from tenure.core.request import EMIT, LOG, Append, Batch, Configure
-from tenure.core.tenant import Context
+from tenure.core.tenant import Context, OpId
 from tenure.store.embedded.sqlite import SqliteStore
 from tenure.store.embedded.writer import Job
 
@@ -147,4 +147,19 @@ async def test_checkpoint_saves_nothing_that_is_not_in_the_journal(tmp_path: Pat
     await again.close()
     disk.let_go()
     await saving
+    await store.close()
+
+
+async def test_operation_of_a_claim_that_waited_survives_with_its_leases(tmp_path: Path) -> None:
+    store = await opened(tmp_path / "jobs.db")
+    context = Context(op=OpId("session", 1))
+    claim = bound.make_claim(("work",), 1, 1_000, "worker", None)
+    waiting = asyncio.ensure_future(store.claim(context, claim, read_clock()))
+    await settle_down()
+    await enqueue(store, b"one", b"two")
+    claimed = await waiting
+    again = await opened(crash(tmp_path / "jobs.db", tmp_path / "again.db"))
+    repeated = await again.claim(context, claim, read_clock())
+    assert (repeated.ids, repeated.token) == (claimed.ids, claimed.token)
+    await again.close()
     await store.close()

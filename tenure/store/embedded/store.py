@@ -120,7 +120,6 @@ class EmbeddedStore:
         if answer.ticket:
             found = await self._wait(answer.ticket, now)
             assert isinstance(found, Claimed)
-            self._engine.claim_answered(context, found)
             return found
         self._deliver(now)
         try:

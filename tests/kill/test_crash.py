@@ -163,3 +163,14 @@ async def test_operation_of_a_claim_that_waited_survives_with_its_leases(tmp_pat
     assert (repeated.ids, repeated.token) == (claimed.ids, claimed.token)
     await again.close()
     await store.close()
+
+
+async def test_log_moves_into_the_file_beside_the_writer(tmp_path: Path) -> None:
+    store = await opened(tmp_path / "jobs.db")
+    await enqueue(store, *[b"x" * 1_000] * 1_000)
+    before = (tmp_path / "jobs.db").stat().st_size
+    db = store._writer._backfill.connect()
+    store._writer._backfill.move(db)
+    db.close()
+    assert (tmp_path / "jobs.db").stat().st_size > before + 1_000_000
+    await store.close()

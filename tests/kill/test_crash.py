@@ -12,7 +12,7 @@ from tenure.core.record import JobRecord
 from tenure.core.request import EMIT, LOG, Append, Batch, Configure
 from tenure.core.tenant import Context, OpId
 from tenure.store.embedded.sqlite import SqliteStore
-from tenure.store.embedded.writer import Job
+from tenure.store.embedded.writer import Job, Writer
 
 CONTEXT = Context()
 OPTIONS = bound.make_options(queue="work")
@@ -26,10 +26,46 @@ def crash(path: Path, to: Path) -> Path:
     return to
 
 
+class Disk(Writer):
+    """Holds back what the store gives to it, when it is told to."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        super().__init__(store._file, store._report)
+        self.is_slow = False
+        self.held: list[Job] = []
+
+    def put(self, job: Job) -> None:
+        if self.is_slow:
+            self.held.append(job)
+        else:
+            super().put(job)
+
+    async def write_to_first_portion(self) -> None:
+        """Let go as much, and wait until it is written."""
+        while True:
+            job = self.held.pop(0)
+            super().put(job)
+            if job.done is not None:
+                await job.done
+                return
+
+    def let_go(self) -> None:
+        self.is_slow = False
+        for job in self.held:
+            super().put(job)
+
+
 async def opened(path: Path, mode: str = "write") -> SqliteStore:
+    return (await opened_on_disk(path, mode))[0]
+
+
+async def opened_on_disk(path: Path, mode: str, is_slow: bool = False) -> tuple[SqliteStore, Disk]:
     store = SqliteStore(path, mode)
+    disk = Disk(store)
+    disk.is_slow = is_slow
+    store._writer = disk
     await store.open(read_clock())
-    return store
+    return store, disk
 
 
 async def enqueue(store: SqliteStore, *payloads: bytes) -> list[int]:
@@ -70,30 +106,6 @@ async def test_checkpoint_after_a_crash_keeps_what_the_journal_had(tmp_path: Pat
     await third.close()
 
 
-class SlowDisk:
-    """Keeps what the store gives to its writer until it is told to let it go."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._put = store._writer.put
-        self.held: list[Job] = []
-        store._writer.put = self.held.append  # type: ignore[method-assign]
-        self._store = store
-
-    async def write_to_first_portion(self) -> None:
-        """Let go as much, and wait until it is written."""
-        while True:
-            job = self.held.pop(0)
-            self._put(job)
-            if job.done is not None:
-                await job.done
-                return
-
-    def let_go(self) -> None:
-        self._store._writer.put = self._put  # type: ignore[method-assign]
-        for job in self.held:
-            self._put(job)
-
-
 async def settle_down() -> None:
     """Let every task go as far as it can."""
     for _ in range(20):
@@ -102,9 +114,9 @@ async def settle_down() -> None:
 
 @pytest.mark.parametrize("mode", ["write", "fsync"])
 async def test_events_are_shown_when_they_are_safe(tmp_path: Path, mode: str) -> None:
-    store = await opened(tmp_path / "jobs.db", mode)
+    store, disk = await opened_on_disk(tmp_path / "jobs.db", mode)
     await enqueue(store, b"before")
-    disk = SlowDisk(store)
+    disk.is_slow = True
     adding = asyncio.ensure_future(enqueue(store, b"job"))
     await settle_down()
     reading = asyncio.ensure_future(store.events(CONTEXT, "e1", 10, 0, read_clock()))
@@ -117,11 +129,11 @@ async def test_events_are_shown_when_they_are_safe(tmp_path: Path, mode: str) ->
 
 
 async def test_output_is_shown_when_it_is_safe(tmp_path: Path) -> None:
-    store = await opened(tmp_path / "jobs.db")
+    store, disk = await opened_on_disk(tmp_path / "jobs.db", "write")
     [id] = await enqueue(store, b"job")
     claim = bound.make_claim(("work",), 1, 0, "worker", None)
     token = (await store.claim(CONTEXT, claim, read_clock())).token
-    disk = SlowDisk(store)
+    disk.is_slow = True
     adding = asyncio.ensure_future(store.append(CONTEXT, Append(EMIT, id, token, data=b"item"), read_clock()))
     await settle_down()
     reading = asyncio.ensure_future(store.stream(CONTEXT, id, EMIT, 0, 10, 0, read_clock()))
@@ -135,9 +147,9 @@ async def test_output_is_shown_when_it_is_safe(tmp_path: Path) -> None:
 
 async def test_checkpoint_saves_nothing_that_is_not_in_the_journal(tmp_path: Path) -> None:
     """A crash after the first portion, while part of an unanswered request shares a page with an older job."""
-    store = await opened(tmp_path / "jobs.db")
+    store, disk = await opened_on_disk(tmp_path / "jobs.db", "write")
     await enqueue(store, b"before")
-    disk = SlowDisk(store)
+    disk.is_slow = True
     store._engine.enqueue(CONTEXT, Batch(OPTIONS, [b"%d" % n for n in range(200)]), store._now)
     saving = asyncio.ensure_future(save(store))
     await settle_down()

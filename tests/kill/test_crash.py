@@ -186,3 +186,17 @@ async def test_log_moves_into_the_file_beside_the_writer(tmp_path: Path) -> None
     db.close()
     assert (tmp_path / "jobs.db").stat().st_size > before + 1_000_000
     await store.close()
+
+
+async def test_relaxed_hands_out_no_id_that_could_be_given_again(tmp_path: Path) -> None:
+    """Until the first block of ids is reserved on disk, a claim that waits is not told of a job either."""
+    store, disk = await opened_on_disk(tmp_path / "jobs.db", "relaxed", is_slow=True)
+    claim = bound.make_claim(("work",), 1, 1_000, "worker", None)
+    waiting = asyncio.ensure_future(store.claim(CONTEXT, claim, read_clock()))
+    await settle_down()
+    adding = asyncio.ensure_future(enqueue(store, b"job"))
+    await settle_down()
+    assert not waiting.done()
+    disk.let_go()
+    assert (await waiting).ids == await adding
+    await store.close()

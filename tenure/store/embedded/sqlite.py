@@ -171,13 +171,13 @@ class SqliteStore(EmbeddedStore):
     def _deliver(self, now: Now) -> None:
         self._now = now
         outbox = self._engine.drain_outbox()
-        if self._mode == "relaxed":
+        if self._mode == "relaxed" and self._is_reserved():
             self._hand_out(outbox)
             self._flush_later()
         elif not self._engine.is_taken():
             self._held.append((self._taken + 1, outbox))
             self._flush_soon()
-        elif self._is_safe(self._taken, self._mode == "fsync"):
+        elif self._is_safe(self._taken, self._mode != "write"):
             self._hand_out(outbox)
         else:
             self._held.append((self._taken, outbox))
@@ -290,7 +290,7 @@ class SqliteStore(EmbeddedStore):
                     future.set_result(None)
             else:
                 self._safe.append((position, on_disk, future))
-        while self._held and self._is_safe(self._held[0][0], self._mode == "fsync"):
+        while self._held and self._is_safe(self._held[0][0], self._mode != "write"):
             self._hand_out(self._held.pop(0)[1])
 
     def _break(self, error: Exception) -> None:

@@ -14,7 +14,7 @@ from tenure.core.answer import Claimed
 from tenure.core.job import LEASE_DEFAULT_MS
 from tenure.core.request import Claim
 from tenure.core.state import CLAIM, EXPIRE, REASON_EXPIRED, RUNNING, SETTLE_NONE
-from tenure.core.tenant import ANY_TENANT
+from tenure.core.tenant import ANY_TENANT, OpId
 from tenure.engine import journal
 from tenure.engine.alarm import TIMEOUT, Alarm
 from tenure.engine.ending import fail_waiting
@@ -22,6 +22,7 @@ from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec
 from tenure.engine.parking import hindrance, hold_back, take
 from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
 from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
+from tenure.engine.session import note
 from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rotation, Tenant, Waiter, World, join_lane
 
 PASSED_MAX: Final = 1_000  # jobs a step may put elsewhere without leasing them
@@ -461,11 +462,11 @@ def _note_connection(job: Job, connection: i64) -> None:
 # Waiting.
 
 
-def wait(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64) -> i64:
+def wait(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64, op: OpId | None) -> i64:
     """Let the claim wait; answers its ticket."""
     w.last_ticket += 1
     ticket = w.last_ticket
-    waiter = Waiter(w.elapsed_ms + claim.wait_ms, ticket, claim, tenant, tenants, connection)
+    waiter = Waiter(w.elapsed_ms + claim.wait_ms, ticket, claim, tenant, tenants, connection, op)
     w.waiters[ticket] = waiter
     w.elapsed.add(waiter)
     for pick in claim.queues:
@@ -534,6 +535,8 @@ def serve(w: World, budget: i64) -> i64:
             budget -= len(answer.ids)
             if answer.ids:
                 forget_waiter(w, waiter)
+                if waiter.op is not None:
+                    note(w, waiter.tenant, waiter.op, answer)
                 w.outbox.append((int(waiter.id), answer))
             else:
                 useless.append(int(waiter.id))

@@ -179,16 +179,11 @@ class Engine:
             see_worker(w, claim.worker)
         answer = claim_now(w, claim, context.tenant, context.tenants, context.connection, claim.n)
         if not answer.ids and claim.wait_ms > 0:
-            answer.ticket = int(wait(w, claim, context.tenant, context.tenants, context.connection))
+            answer.ticket = int(wait(w, claim, context.tenant, context.tenants, context.connection, op))
         elif op is not None:
             note(w, context.tenant, op, answer)
         self._end(budget)
         return answer
-
-    def claim_answered(self, context: Context, answer: Claimed) -> None:
-        """A waiting claim was answered: remember it for a repeat of its operation."""
-        if context.op is not None:
-            note(self._w, context.tenant, context.op, answer)
 
     def settle(self, context: Context, request: Settle, now: Now) -> Answers:
         budget = self._begin(now)

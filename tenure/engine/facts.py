@@ -29,6 +29,7 @@ from tenure.core.job import Extras
 from tenure.core.state import RUNNING
 from tenure.engine.code import Cursor, hold, patch, put, put_bytes, put_signed, put_text
 from tenure.engine.job import ASIDE, NO_SPEC, Job, Lease, Side, Spec
+from tenure.engine.journal import PAGE_BITS
 from tenure.engine.specs import read_spec, spec_fact
 from tenure.engine.world import World
 
@@ -266,7 +267,9 @@ class RowReader:
         self.timeouts: dict[int, int] = {}  # job -> elapsed
         self.orphans: dict[int, int] = {}  # changes of jobs that were not there; they must be gone in the end
 
-    def read(self, data: bytes) -> None:
+    def read(self, data: bytes, unsaved: bool = False) -> None:
+        """With `unsaved` the rows are of a record: their pages are still to be saved."""
+        pages = self._w.journal.unsaved_pages
         base: i64 = read_i64_le(data, 0)
         cursor = Cursor(data, 16 + i64(read_i32_le(data, 8)))
         specs: list[Spec] = []
@@ -286,6 +289,8 @@ class RowReader:
         while left > 0:
             id += cursor.signed()
             number = self._row(cursor, base, id, number, specs, leases)
+            if unsaved:
+                pages[int(id >> PAGE_BITS)] = 1
             left -= 1
 
     def _row(self, cursor: Cursor, base: i64, id: i64, last_number: i64, specs: list[Spec], leases: list[Lease]) -> i64:

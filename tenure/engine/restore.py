@@ -102,19 +102,24 @@ class Restore:
             self._entities[name] = cast("Fact", fact)
 
     def record(self, data: bytes) -> None:
+        """What a record says is not in the checkpoint yet: the next one has to save it before the record goes."""
+        unsaved = self._w.journal
         sections = Sections(data)
         self.head(sections)
         if sections.rows:
-            self._rows.read(sections.rows)
+            self._rows.read(sections.rows, True)
         if sections.output:
             for row in cast("list[list[object]]", _unpack(sections.output)):
                 item = StreamItem(cast("int", row[2]), cast("int", row[3]), cast("bytes", row[4]))
                 self.output(cast("int", row[0]), cast("int", row[1]), item)
+                unsaved.unsaved_output.append((cast("int", row[0]), cast("int", row[1]), item))
         if sections.gone:
             self._read_gone(sections.gone, sections.wall_ms)
         if sections.entities:
             for said in cast("list[list[object]]", _unpack(sections.entities)):
-                self.entity(tuple(cast("list[object]", said[0])), said[1])
+                name = tuple(cast("list[object]", said[0]))
+                self.entity(name, said[1])
+                unsaved.unsaved_entities[name] = 1
 
     def head(self, sections: Sections) -> None:
         w = self._w
@@ -148,8 +153,13 @@ class Restore:
             while count > 0:
                 job = w.index.get(id)
                 if job is not None:
+                    side = job.side
+                    if side is not None and (side.log is not None or side.stream is not None):
+                        w.journal.silenced.append(int(id))
                     job.spec.jobs -= 1
                     w.index.remove(id)
+                w.journal.unsaved_pages[int(id >> journal.PAGE_BITS)] = 1
+                w.journal.unsaved_outcomes[int(id >> journal.PAGE_BITS >> 4)] = 1
                 if self._rows.orphans:
                     self._rows.orphans.pop(int(id), None)
                 w.outcomes.add(id, state, tenant, at_ms)
@@ -183,6 +193,9 @@ class Restore:
         self._restore_entities()
         decided = _depend(w, jobs)
         _open_queues(w)
+        if w.journal.unsaved_pages:
+            for number in range(len(w.queues)):
+                w.journal.unsaved_queues[number] = 1
         w.log = EventLog(w.log.events_max, w.journal)
         w.log.resume(seq, w.wall_ms)
         w.owed.clear()

@@ -13,7 +13,7 @@ from tenure.core.job import Options
 from tenure.core.limit import Bucket, Rate
 from tenure.core.request import Batch, Change, Claim, Filter
 from tenure.core.state import BLOCKED, CANCELLED, COMPLETED, FAILED, READY, RETRYING, RUNNING, SCHEDULED
-from tenure.core.tenant import ANY_TENANT
+from tenure.core.tenant import ANY_TENANT, OpId
 from tenure.core.token import Mint
 from tenure.engine.alarm import DEBOUNCE, HOLDOVER, IDEMPOTENCY, WAIT, Alarm, Wheel
 from tenure.engine.eventlog import EventLog
@@ -123,9 +123,17 @@ class Waiter(Alarm):
     """A claim that waits. Its id is its ticket; tickets rise, so the smallest came first."""
 
     def __init__(
-        self, due_ms: i64, ticket: i64, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64
+        self,
+        due_ms: i64,
+        ticket: i64,
+        claim: Claim,
+        tenant: str,
+        tenants: tuple[str, ...],
+        connection: i64,
+        op: OpId | None,
     ) -> None:
         super().__init__(due_ms, WAIT, ticket)
+        self.op = op
         self.claim = claim
         self.tenant = tenant
         self.tenants = tenants

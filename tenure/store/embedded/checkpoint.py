@@ -3,10 +3,12 @@
 A pass saves everything that the records up to its position say, as it is when its portion is made. Its last portion
 says so in `meta`; then the events of those records are moved to their table and the records dropped, a few at a time.
 Until it has said so the old checkpoint and the whole journal stand; pages that are newer than that do no harm, because
-records are absolute.
+records are absolute, and because the record of what a portion says always goes before it: no crash leaves half of a
+request in the pages.
 """
 
 import asyncio
+from collections.abc import Callable
 
 import apsw
 import msgspec
@@ -54,8 +56,11 @@ DELETE FROM events WHERE first_seq <= (
 class Checkpoint:
     """One pass."""
 
-    def __init__(self, engine: Engine, writer: Writer, position: int, as_of: int) -> None:
+    def __init__(
+        self, engine: Engine, writer: Writer, position: int, as_of: int, write_ahead: Callable[[], None]
+    ) -> None:
         self._writer = writer
+        self._write_ahead = write_ahead  # hands the writer a record of all that has changed so far
         self._position = position
         self._as_of = as_of
         self._unsaved: Unsaved = engine.take_unsaved()
@@ -104,6 +109,7 @@ class Checkpoint:
     async def _put(self, statements: "_Statements") -> None:
         portion = Portion(statements.write)
         portion.done = asyncio.get_running_loop().create_future()
+        self._write_ahead()
         self._writer.put(portion)
         await portion.done
 

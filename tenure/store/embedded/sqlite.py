@@ -171,13 +171,13 @@ class SqliteStore(EmbeddedStore):
     def _deliver(self, now: Now) -> None:
         self._now = now
         outbox = self._engine.drain_outbox()
-        if self._mode == "relaxed":
+        if self._mode == "relaxed" and self._is_reserved():
             self._hand_out(outbox)
             self._flush_later()
         elif not self._engine.is_taken():
             self._held.append((self._taken + 1, outbox))
             self._flush_soon()
-        elif self._is_safe(self._taken, self._mode == "fsync"):
+        elif self._is_safe(self._taken, self._mode != "write"):
             self._hand_out(outbox)
         else:
             self._held.append((self._taken, outbox))
@@ -206,6 +206,13 @@ class SqliteStore(EmbeddedStore):
         self._flush_due = None
         if self._opened is None or len(self._in_flight) >= GROUPS_IN_FLIGHT:
             return  # the next report comes back here
+        if self._take_group():
+            return
+        if self._synced < self._taken and not self._in_flight and any(on_disk for _, on_disk, _ in self._safe):
+            self._sync()
+
+    def _take_group(self) -> bool:
+        """Hand all that has changed to the writer; False when nothing has."""
         record = self._engine.take()
         events = self._engine.take_events()
         if record or events:
@@ -217,8 +224,11 @@ class SqliteStore(EmbeddedStore):
             self._journal_bytes += group.size()
             self._in_flight.append(group)
             self._writer.put(group)
-        elif self._synced < self._taken and not self._in_flight and any(on_disk for _, on_disk, _ in self._safe):
-            self._sync()
+        return bool(record or events)
+
+    def _write_ahead(self) -> None:
+        if self._opened is not None:
+            self._take_group()
 
     def _sync(self) -> None:
         """Put on disk what the operating system has."""
@@ -275,7 +285,7 @@ class SqliteStore(EmbeddedStore):
                     future.set_result(None)
             else:
                 self._safe.append((position, on_disk, future))
-        while self._held and self._is_safe(self._held[0][0], self._mode == "fsync"):
+        while self._held and self._is_safe(self._held[0][0], self._mode != "write"):
             self._hand_out(self._held.pop(0)[1])
 
     def _break(self, error: Exception) -> None:
@@ -316,7 +326,7 @@ class SqliteStore(EmbeddedStore):
             return
         self._checkpoint_at = now.elapsed_ms
         self._journal_bytes = 0
-        self._checkpoint = Checkpoint(self._engine, self._writer, self._taken, now.wall_ms)
+        self._checkpoint = Checkpoint(self._engine, self._writer, self._taken, now.wall_ms, self._write_ahead)
         self._checkpoint.start()
 
     # Events that memory does not have any more.

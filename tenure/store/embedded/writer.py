@@ -192,8 +192,17 @@ class Backfill:
         self._wake.set()
         self._thread.join()
 
-    def _run(self) -> None:
+    def connect(self) -> apsw.Connection:
+        """One that has read: until it has, SQLite does not know that there is a log, and moves nothing."""
         db = self._file.connect()
+        db.execute("SELECT count(*) FROM meta").fetchall()
+        return db
+
+    def move(self, db: apsw.Connection) -> None:
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def _run(self) -> None:
+        db = self.connect()
         try:
             while True:
                 self._wake.wait()
@@ -201,7 +210,7 @@ class Backfill:
                 if self._closing:
                     return
                 try:
-                    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                    self.move(db)
                 except apsw.Error:
                     time.sleep(RETRY_FIRST_S)  # the writer meets the same trouble, and tells it
         finally:

@@ -73,6 +73,8 @@ class StoreFile:
 
     def _take_ownership(self) -> None:
         try:
+            # Payloads, and the secret that makes tokens, are the owner's alone; SQLite gives its other files this mode.
+            os.close(os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             lock = os.open(f"{self.path}-owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise Unavailable(f"{self.path} cannot be opened: {error.strerror}; check its folder") from error

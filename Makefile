@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 SEEDS ?= 100
+IMAGES ?= 10000
 ARGS ?=
 BENCH ?= $(patsubst bench/%.py,%,$(filter-out bench/_%,$(sort $(wildcard bench/*.py))))
 
@@ -37,7 +38,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run test check format bench simulate lock dist clean FORCE
+.PHONY: help setup compile run test check format bench simulate crash lock dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -90,6 +91,9 @@ bench: setup compile ## Run the programs in bench on the compiled build (BENCH=n
 
 simulate: setup compile ## Run the simulation on the compiled build (SEEDS=100)
 	@$(call with_compiled,$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS))
+
+crash: setup compile ## Lose power many times and balance the books, on the compiled build (IMAGES=10000)
+	@$(call with_compiled,$(BIN)/python -m tests.crash --images $(IMAGES) $(ARGS))
 
 lock: setup ## Write the lock files anew (ARGS=--upgrade for the newest versions)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

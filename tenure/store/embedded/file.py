@@ -42,8 +42,9 @@ class Damaged(Error):
 class StoreFile:
     """An open file that this process owns."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, vfs: str | None = None) -> None:
         self.path = path
+        self._vfs = vfs  # SQLite's way to the disk; None is the usual one
         self.secret = b""
         self.epoch = 0
         self.reserved_id = 0
@@ -83,7 +84,7 @@ class StoreFile:
         self._lock = lock
 
     def connect(self) -> apsw.Connection:
-        db = apsw.Connection(str(self.path))
+        db = apsw.Connection(str(self.path), vfs=self._vfs)
         db.set_busy_timeout(BUSY_MS)
         return db
 

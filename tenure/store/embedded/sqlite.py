@@ -37,12 +37,12 @@ CLOSE_S = 60.0
 
 
 class SqliteStore(EmbeddedStore):
-    def __init__(self, path: str | Path, durability: str = "fsync") -> None:
+    def __init__(self, path: str | Path, durability: str = "fsync", vfs: str | None = None) -> None:
         super().__init__()
         if durability not in MODES:
             raise InvalidRequest("durability", durability, "it must be fsync, write or relaxed")
         self._mode = durability
-        self._file = StoreFile(Path(path))
+        self._file = StoreFile(Path(path), vfs)
         self._writer = Writer(self._file, self._report)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broken: Unavailable | None = None  # why changes are refused

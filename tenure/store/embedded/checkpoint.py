@@ -2,10 +2,12 @@
 
 A pass saves everything that the records up to its position say, as it is when its portion is made. Its last portion
 says so in `meta`, moves the events of those records to their table, and drops the records. Until then the old
-checkpoint and the whole journal stand; pages that are newer than that do no harm, because records are absolute.
+checkpoint and the whole journal stand; pages that are newer than that do no harm, because records are absolute. But a
+page must not be newer than the whole journal: what changed before a portion is made is written down before it.
 """
 
 import asyncio
+from collections.abc import Callable
 
 import apsw
 import msgspec
@@ -34,8 +36,12 @@ DROP_PAGES = "DELETE FROM pages WHERE page IN (SELECT value FROM json_each(?))"
 class Checkpoint:
     """One pass."""
 
-    def __init__(self, engine: Engine, writer: Writer, position: int, as_of: int) -> None:
+    def __init__(
+        self, engine: Engine, writer: Writer, position: int, as_of: int, write_down: Callable[[], None]
+    ) -> None:
+        """`write_down` gives the writer a record of everything that changed until now."""
         self._writer = writer
+        self._write_down = write_down
         self._position = position
         self._as_of = as_of
         self._unsaved: Unsaved = engine.take_unsaved()
@@ -79,6 +85,7 @@ class Checkpoint:
     async def _put(self, statements: "_Statements") -> None:
         portion = Portion(statements.write)
         portion.done = asyncio.get_running_loop().create_future()
+        self._write_down()
         self._writer.put(portion)
         await portion.done
 

@@ -206,6 +206,12 @@ class SqliteStore(EmbeddedStore):
         self._flush_due = None
         if self._opened is None or len(self._in_flight) >= GROUPS_IN_FLIGHT:
             return  # the next report comes back here
+        self._write_down()
+        if self._synced < self._taken and not self._in_flight and any(on_disk for _, on_disk, _ in self._safe):
+            self._sync()
+
+    def _write_down(self) -> None:
+        """Everything that changed until now, as a group."""
         record = self._engine.take()
         events = self._engine.take_events()
         if record or events:
@@ -217,8 +223,6 @@ class SqliteStore(EmbeddedStore):
             self._journal_bytes += group.size()
             self._in_flight.append(group)
             self._writer.put(group)
-        elif self._synced < self._taken and not self._in_flight and any(on_disk for _, on_disk, _ in self._safe):
-            self._sync()
 
     def _sync(self) -> None:
         """Put on disk what the operating system has."""
@@ -321,7 +325,7 @@ class SqliteStore(EmbeddedStore):
             return
         self._checkpoint_at = now.elapsed_ms
         self._journal_bytes = 0
-        self._checkpoint = Checkpoint(self._engine, self._writer, self._taken, now.wall_ms)
+        self._checkpoint = Checkpoint(self._engine, self._writer, self._taken, now.wall_ms, self._write_down)
         self._checkpoint.start()
 
     # Events that memory does not have any more.

@@ -58,6 +58,7 @@ class Disk(apsw.VFS):
         self.ready = threading.Event()  # syncs wait for it
         self.ready.set()
         self.waiting = threading.Event()  # a sync does
+        self.failures: dict[str, int] = {}  # of syncs, by file
         self._keeps_log = keeps_log
         self._new: set[str] = set()  # logs and journals whose first sync syncs the folder, as SQLite on Unix does
         self._fault = ""
@@ -111,12 +112,18 @@ class Disk(apsw.VFS):
         if fault:
             raise error_of(fault, apsw.SQLITE_IOERR_TRUNCATE)
 
-    def sync(self, name: str) -> None:
+    def sync(self, name: str, file: "DiskFile") -> None:
+        """A failure is told once to everybody who has the file open, as Linux does."""
         if not self.ready.is_set():
             self.waiting.set()
             self.ready.wait()
         with self._lock:
             fault = self._meet(SYNC)
+            if fault:
+                self.failures[name] = self.failures.get(name, 0) + 1
+            elif file.told < self.failures.get(name, 0):
+                fault = UNSYNCED
+            file.told = self.failures.get(name, 0)
             self._note(Op(LOST if fault else SYNC, name, folder=name in self._new and not fault))
             if not fault:
                 self._new.discard(name)
@@ -153,6 +160,7 @@ class DiskFile(apsw.VFSFile):
         super().__init__("", name, flags)
         self._disk = disk
         self._name = short
+        self.told = disk.failures.get(short, 0)  # how many of its failed syncs it knows of
 
     def xWrite(self, data: Buffer, offset: int) -> None:  # noqa: N802
         self._disk.write(self._name, bytes(data), offset, super().xWrite)
@@ -161,7 +169,7 @@ class DiskFile(apsw.VFSFile):
         self._disk.truncate(self._name, newsize, super().xTruncate)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        self._disk.sync(self._name)
+        self._disk.sync(self._name, self)
 
 
 def error_of(fault: str, code: int) -> apsw.Error:

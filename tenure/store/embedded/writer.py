@@ -23,8 +23,9 @@ RETRY_MOST_S = 2.0
 WAL_BYTES = 16 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024
 
+# A group is tried again after an error that says it was not written; it may have been.
 INSERT = """
-INSERT INTO journal (n, checksum, record, first_seq, last_seq, at, events)
+INSERT OR REPLACE INTO journal (n, checksum, record, first_seq, last_seq, at, events)
 SELECT ?, ?, ?, ?, ?, ?, ? WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?
 """
 
@@ -134,7 +135,7 @@ class Writer:
         """Mostly by the other thread; when it does not keep up the writer helps, and answers wait for that."""
         size = self._log_pages * PAGE_BYTES
         if size > WAL_BYTES_MAX:
-            with suppress(apsw.BusyError):
+            with suppress(apsw.Error):  # the next group meets the same trouble, and tells it
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         elif size > WAL_BYTES:
             self._backfill.go()

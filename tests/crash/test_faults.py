@@ -9,7 +9,7 @@ import pytest
 from tenure.core.error import Unavailable
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY
-from tests.crash.disk import FAULTS, Disk, Platter, write_image
+from tests.crash.disk import FAULTS, UNSYNCED, Disk, Platter, write_image
 from tests.crash.power import look
 from tests.crash.workload import Workload, hurried
 
@@ -125,3 +125,18 @@ async def test_fault_at_every_write(fault: str, lasting: bool, tmp_path: Path) -
         for index in indexes:
             findings += await fault_at(tmp_path / str(index), fault, index, lasting)
         assert findings == []
+
+
+async def test_what_a_failed_sync_dropped_is_written_again(tmp_path: Path) -> None:
+    """A sync that succeeds after one that failed says nothing about what the failed one was to save."""
+    with hurried(log_bytes=1 << 30, log_bytes_max=1 << 30):
+        for number in range(5):
+            trial = Trial(tmp_path / str(number))
+            await trial.begin()
+            await trial.go()
+            await trial.checkpoint()
+            trial.disk.fail(UNSYNCED, trial.disk.writes)
+            with pytest.raises(Unavailable):
+                await trial.workload.enqueue("plain", 1)
+            await trial.recover()
+            assert await trial.end() == []

@@ -11,7 +11,6 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import apsw
@@ -93,6 +92,7 @@ class Writer:
         self._wake = threading.Condition()
         self._closing = False
         self._level = ""
+        self._in_doubt = False  # whether a sync failed since the log was known to be on disk
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
 
     def start(self) -> None:
@@ -135,8 +135,10 @@ class Writer:
         """Mostly by the other thread; when it does not keep up the writer helps, and answers wait for that."""
         size = self._log_pages * PAGE_BYTES
         if size > WAL_BYTES_MAX:
-            with suppress(apsw.Error):  # the next group meets the same trouble, and tells it
+            try:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            except apsw.Error:
+                self._in_doubt = True  # the next group meets the same trouble, and tells it
         elif size > WAL_BYTES:
             self._backfill.go()
 
@@ -156,12 +158,16 @@ class Writer:
         wait_s = RETRY_FIRST_S
         while True:
             try:
+                if self._in_doubt:
+                    self._file.rewrite_log()
+                    self._in_doubt = False
                 self._set_level(db, "FULL" if job.sync else "NORMAL")
                 job.write(db, self._file.epoch)
             except Fenced as error:
                 self._report(job, error)
                 return False
             except apsw.Error as error:
+                self._in_doubt = True
                 self._report(job, error)
                 with self._wake:
                     if self._closing:

@@ -227,6 +227,10 @@ class Platter:
         """The process was killed, the machine goes on: nothing is lost."""
         return {name: bytes(file.seen) for name, file in self._files.items() if file.seen is not None}
 
+    def synced(self) -> dict[str, bytes]:
+        """Nothing but what was synced."""
+        return {name: bytes(file.durable) for name, file in self._files.items() if file.durable is not None}
+
     def after_power_loss(self, chance: random.Random) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for name, file in self._files.items():

@@ -6,6 +6,7 @@ what the loop did while the last ones were being written is the next one.
 """
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -86,7 +87,7 @@ class SqliteStore(EmbeddedStore):
         self._reserve()
 
     async def close(self) -> None:
-        """Everything that was answered is on disk afterwards, in every mode."""
+        """Everything that was answered is on disk afterwards, in every mode; if the disk refuses that, it is said."""
         if self._opened is None:
             return
         if self._checkpoint is not None:
@@ -96,8 +97,10 @@ class SqliteStore(EmbeddedStore):
         await self._drain()
         self._writer.stop()
         ended = await asyncio.to_thread(self._writer.join, CLOSE_S)
-        if ended and self._broken is None:
-            await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq)
+        is_written = self._synced >= self._taken and engine.is_taken()
+        if ended and is_written:
+            with suppress(apsw.Error):  # the next opening finds the journal, and skips the numbers reserved
+                await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq)
         self._file.release()
         for _, _, future in self._safe:
             if not future.done():
@@ -105,6 +108,8 @@ class SqliteStore(EmbeddedStore):
         self._safe.clear()
         self._held.clear()
         await super().close()
+        if not is_written:
+            raise Unavailable(f"{self._file.path} could not be written before it was closed; the last changes are lost")
 
     def _cancel_timers(self) -> None:
         for timer in (self._flush_due, self._sync_due):
@@ -121,7 +126,8 @@ class SqliteStore(EmbeddedStore):
                 return
             if self._written >= self._taken:
                 self._sync()
-            await self._safe_at(self._taken, True)
+            with suppress(Unavailable):
+                await self._safe_at(self._taken, True)
 
     # Changes: when they may begin, and when their answers may leave.
 

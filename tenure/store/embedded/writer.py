@@ -11,6 +11,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import apsw
@@ -125,7 +126,8 @@ class Writer:
             self._write_all(db)
         finally:
             self._backfill.stop()
-            db.close()
+            with suppress(apsw.Error):  # the last to close moves the log into the file; else the next to open does
+                db.close()
 
     def _count_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._log_pages = pages
@@ -218,7 +220,8 @@ class Backfill:
                 except apsw.Error:
                     time.sleep(RETRY_FIRST_S)  # the writer meets the same trouble, and tells it
         finally:
-            db.close()
+            with suppress(apsw.Error):
+                db.close()
 
 
 def close_cleanly(file: StoreFile, last_id: int, last_seq: int) -> None:

@@ -1,11 +1,14 @@
 """Full, slow, read-only and damaged: what callers are told, and that nothing is shown that could still be lost."""
 
+import asyncio
 from pathlib import Path
 
 import apsw
 import pytest
 
 from tenure.core.error import Unavailable
+from tenure.core.job import Options
+from tenure.core.request import Batch
 from tenure.store.embedded.file import Damaged, bytes_of, one
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY
@@ -121,3 +124,25 @@ async def test_a_full_disk_with_changes_unwritten_does_not_keep_the_file(tmp_pat
         trial.disk.heal()
         trial.disk.unregister()
     await opened(tmp_path / "run" / "jobs.db")
+
+
+async def test_a_slow_disk_delays_answers_and_shows_nothing_early(tmp_path: Path) -> None:
+    with hurried():
+        trial = Trial(tmp_path / "run")
+        await trial.begin()
+        store, now = trial.store, trial.workload.now
+        before = await store.events(EVERYBODY, "end", 100, 0, now)
+        trial.disk.ready.clear()
+        calls: list[asyncio.Future[object]] = [
+            asyncio.ensure_future(store.enqueue(EVERYBODY, Batch(Options("plain"), [b"1000.0"]), now)),
+            asyncio.ensure_future(store.get(EVERYBODY, [3], [], now)),
+            asyncio.ensure_future(store.events(EVERYBODY, before.cursor, 100, 0, now)),
+        ]
+        await asyncio.to_thread(trial.disk.waiting.wait)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert [call.done() for call in calls] == [False, False, False]
+        trial.disk.ready.set()
+        await asyncio.gather(*calls)
+        await store.close()
+        trial.disk.unregister()

@@ -229,6 +229,7 @@ class EmbeddedStore:
         while not page.events and self._now.elapsed_ms < deadline:
             await self._change()
             page = self._engine.events(context, page.cursor, limit, self._now)
+        await self._sure(context)
         return page
 
     async def append(self, context: Context, append: Append, now: Now) -> int:
@@ -252,6 +253,7 @@ class EmbeddedStore:
         while not items and self._now.elapsed_ms < deadline:
             await self._change()
             items = self._engine.stream(context, id, kind, offset, limit, self._now)
+        await self._sure(context)
         return items
 
     async def load(self, context: Context, load: Load, now: Now) -> LoadReport:

@@ -9,10 +9,11 @@ import pytest
 from tenure.core.error import Unavailable
 from tenure.core.job import Options
 from tenure.core.request import Batch
+from tenure.store.embedded import sqlite
 from tenure.store.embedded.file import Damaged, bytes_of, one
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY
-from tests.crash.disk import FULL, Disk
+from tests.crash.disk import FULL, Disk, Platter, write_image
 from tests.crash.test_faults import Trial
 from tests.crash.workload import START, hurried
 
@@ -145,4 +146,29 @@ async def test_a_slow_disk_delays_answers_and_shows_nothing_early(tmp_path: Path
         trial.disk.ready.set()
         await asyncio.gather(*calls)
         await store.close()
+        trial.disk.unregister()
+
+
+async def test_ids_are_reserved_before_they_are_given_in_every_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Handed to the operating system only, a job may be lost with the power; its id is not given again."""
+    monkeypatch.setattr(sqlite, "RESERVE", 20)
+    monkeypatch.setattr(sqlite, "SYNC_S", 3600.0)
+    for mode in ("write", "relaxed"):
+        trial = Trial(tmp_path / mode, mode)
+        await trial.begin()
+        given: list[int] = []
+        for _ in range(10):
+            answers = await trial.store.enqueue(EVERYBODY, Batch(Options(), [b"x"] * 10), START)
+            given += answers.ids
+        platter = Platter(trial.disk)
+        platter.advance(len(trial.disk.log))
+        write_image(platter.synced(), tmp_path / "image")
+        again = SqliteStore(tmp_path / "image" / "jobs.db")
+        await again.open(START)
+        answers = await again.enqueue(EVERYBODY, Batch(Options(), [b"y"]), START)
+        assert answers.ids[0] > max(given)
+        await again.close()
+        await trial.store.close()
         trial.disk.unregister()

@@ -148,14 +148,15 @@ class SqliteStore(EmbeddedStore):
         if mode not in MODES:
             raise InvalidRequest("durability", mode, "it must be fsync, write or relaxed")
         position = self._taken if self._engine.is_taken() else self._taken + 1
-        if mode == "relaxed" and self._is_reserved():
+        on_disk = mode == "fsync" or not self._is_reserved()
+        if mode == "relaxed" and not on_disk:
             self._flush_later()
             return
-        if self._is_safe(position, mode != "write"):
+        if self._is_safe(position, on_disk):
             return
         if self._broken is not None:
             return  # a read: changes were refused before they began
-        await self._safe_at(position, mode != "write")
+        await self._safe_at(position, on_disk)
 
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""

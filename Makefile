@@ -4,6 +4,7 @@ PYTHON ?= python3
 SEEDS ?= 100
 EXAMPLES ?= 1000
 CYCLES ?= 200
+IMAGES ?= 10000
 ARGS ?=
 BENCH ?= $(patsubst bench/%.py,%,$(filter-out bench/_%,$(sort $(wildcard bench/*.py))))
 
@@ -39,7 +40,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run test check format bench model simulate kill lock dist clean FORCE
+.PHONY: help setup compile run test check format bench model simulate kill crash lock dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -98,6 +99,9 @@ simulate: setup compile ## Run the simulation on the compiled build (SEEDS=100)
 
 kill: setup compile ## Kill stores at work and count what is lost, on the compiled build (CYCLES=200)
 	@$(call with_compiled,$(BIN)/python -m tests.kill --cycles $(CYCLES) $(ARGS))
+
+crash: setup compile ## Lose power many times and balance the books, on the compiled build (IMAGES=10000)
+	@$(call with_compiled,$(BIN)/python -m tests.crash --images $(IMAGES) $(ARGS))
 
 lock: setup ## Write the lock files anew (ARGS=--upgrade for the newest versions)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

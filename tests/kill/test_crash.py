@@ -177,17 +177,6 @@ async def test_operation_of_a_claim_that_waited_survives_with_its_leases(tmp_pat
     await store.close()
 
 
-async def test_log_moves_into_the_file_beside_the_writer(tmp_path: Path) -> None:
-    store = await opened(tmp_path / "jobs.db")
-    await enqueue(store, *[b"x" * 1_000] * 1_000)
-    before = (tmp_path / "jobs.db").stat().st_size
-    db = store._writer._backfill.connect()
-    store._writer._backfill.move(db)
-    db.close()
-    assert (tmp_path / "jobs.db").stat().st_size > before + 1_000_000
-    await store.close()
-
-
 async def test_relaxed_hands_out_no_id_that_could_be_given_again(tmp_path: Path) -> None:
     """Until the first block of ids is reserved on disk, a claim that waits is not told of a job either."""
     store, disk = await opened_on_disk(tmp_path / "jobs.db", "relaxed", is_slow=True)

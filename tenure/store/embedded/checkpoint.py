@@ -57,10 +57,11 @@ class Checkpoint:
     """One pass."""
 
     def __init__(
-        self, engine: Engine, writer: Writer, position: int, as_of: int, write_ahead: Callable[[], None]
+        self, engine: Engine, writer: Writer, position: int, as_of: int, write_down: Callable[[], None]
     ) -> None:
+        """`write_down` gives the writer a record of everything that changed until now."""
         self._writer = writer
-        self._write_ahead = write_ahead  # hands the writer a record of all that has changed so far
+        self._write_down = write_down
         self._position = position
         self._as_of = as_of
         self._unsaved: Unsaved = engine.take_unsaved()
@@ -109,7 +110,7 @@ class Checkpoint:
     async def _put(self, statements: "_Statements") -> None:
         portion = Portion(statements.write)
         portion.done = asyncio.get_running_loop().create_future()
-        self._write_ahead()
+        self._write_down()
         self._writer.put(portion)
         await portion.done
 

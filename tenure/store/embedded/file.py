@@ -29,6 +29,7 @@ APPLICATION_ID = 0x54656E75  # "Tenu"
 FORMAT = 1
 PAGE_BYTES = 4096
 BUSY_MS = 5_000
+REWRITE_BYTES = 64 * 1024  # SQLite writes less than 128 KiB at once
 NETWORK_KINDS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "glusterfs", "ceph", "lustre"})
 
 _unpack = msgspec.msgpack.Decoder().decode
@@ -43,8 +44,9 @@ class Damaged(Error):
 class StoreFile:
     """An open file that this process owns."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, vfs: str | None = None) -> None:
         self.path = path
+        self._vfs = vfs  # SQLite's way to the disk; None is the usual one
         self.secret = b""
         self.epoch = 0
         self.reserved_id = 0
@@ -86,9 +88,27 @@ class StoreFile:
         self._lock = lock
 
     def connect(self) -> apsw.Connection:
-        db = apsw.Connection(str(self.path))
+        db = apsw.Connection(str(self.path), vfs=self._vfs)
         db.set_busy_timeout(BUSY_MS)
         return db
+
+    def rewrite_log(self) -> None:
+        """Write the write-ahead log once more, as it is, and sync it; by the one thread that writes to it.
+
+        After a sync has failed the system may count as written what it could not write, and the next sync succeeds
+        without it. A log with a hole ends at the hole, whatever was synced behind it.
+        """
+        path = f"{self.path}-wal"
+        if not os.path.exists(path):
+            return
+        log = apsw.VFSFile(self._vfs or "", path, [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0])
+        try:
+            size = log.xFileSize()
+            for at in range(0, size, REWRITE_BYTES):
+                log.xWrite(log.xRead(min(REWRITE_BYTES, size - at), at), at)
+            log.xSync(apsw.SQLITE_SYNC_NORMAL)
+        finally:
+            log.xClose()
 
     def _prepare(self, db: apsw.Connection) -> None:
         if one(db, "PRAGMA user_version") == 0 and one(db, "SELECT count(*) FROM sqlite_master") == 0:

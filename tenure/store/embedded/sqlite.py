@@ -6,7 +6,10 @@ what the loop did while the last ones were being written is the next one.
 """
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
+
+import apsw
 
 from tenure.core.clock import Now
 from tenure.core.error import EventsLost, InvalidRequest, Unavailable
@@ -35,12 +38,12 @@ CLOSE_S = 60.0
 
 
 class SqliteStore(EmbeddedStore):
-    def __init__(self, path: str | Path, durability: str = "fsync") -> None:
+    def __init__(self, path: str | Path, durability: str = "fsync", vfs: str | None = None) -> None:
         super().__init__()
         if durability not in MODES:
             raise InvalidRequest("durability", durability, "it must be fsync, write or relaxed")
         self._mode = durability
-        self._file = StoreFile(Path(path))
+        self._file = StoreFile(Path(path), vfs)
         self._writer = Writer(self._file, self._report)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broken: Unavailable | None = None  # why changes are refused
@@ -84,7 +87,7 @@ class SqliteStore(EmbeddedStore):
         self._reserve()
 
     async def close(self) -> None:
-        """Everything that was answered is on disk afterwards, in every mode."""
+        """Everything that was answered is on disk afterwards, in every mode; if the disk refuses that, it is said."""
         if self._opened is None:
             return
         if self._checkpoint is not None:
@@ -96,8 +99,10 @@ class SqliteStore(EmbeddedStore):
         if self._broken is not None:
             self._writer.give_up()
         ended = await asyncio.to_thread(self._writer.join, CLOSE_S)
-        if ended and self._broken is None:
-            await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq)
+        is_written = self._synced >= self._taken and engine.is_taken()
+        if ended and is_written:
+            with suppress(apsw.Error):  # the next opening finds the journal, and skips the numbers reserved
+                await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq)
         self._file.release()
         for _, _, future in self._safe:
             if not future.done():
@@ -105,6 +110,8 @@ class SqliteStore(EmbeddedStore):
         self._safe.clear()
         self._held.clear()
         await super().close()
+        if not is_written:
+            raise Unavailable(f"{self._file.path} could not be written before it was closed; the last changes are lost")
 
     def _cancel_timers(self) -> None:
         for timer in (self._flush_due, self._sync_due):
@@ -121,7 +128,8 @@ class SqliteStore(EmbeddedStore):
                 return
             if self._written >= self._taken:
                 self._sync()
-            await self._safe_at(self._taken, True)
+            with suppress(Unavailable):
+                await self._safe_at(self._taken, True)
 
     # Changes: when they may begin, and when their answers may leave.
 
@@ -142,14 +150,15 @@ class SqliteStore(EmbeddedStore):
         if mode not in MODES:
             raise InvalidRequest("durability", mode, "it must be fsync, write or relaxed")
         position = self._taken if self._engine.is_taken() else self._taken + 1
-        if mode == "relaxed" and self._is_reserved():
+        on_disk = mode == "fsync" or not self._is_reserved()
+        if mode == "relaxed" and not on_disk:
             self._flush_later()
             return
-        if self._is_safe(position, mode != "write"):
+        if self._is_safe(position, on_disk):
             return
         if self._broken is not None:
             return  # a read: changes were refused before they began
-        await self._safe_at(position, mode != "write")
+        await self._safe_at(position, on_disk)
 
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""
@@ -206,13 +215,14 @@ class SqliteStore(EmbeddedStore):
         self._flush_due = None
         if self._opened is None or len(self._in_flight) >= GROUPS_IN_FLIGHT:
             return  # the next report comes back here
-        if self._take_group():
-            return
+        self._write_down()
         if self._synced < self._taken and not self._in_flight and any(on_disk for _, on_disk, _ in self._safe):
             self._sync()
 
-    def _take_group(self) -> bool:
-        """Hand all that has changed to the writer; False when nothing has."""
+    def _write_down(self) -> None:
+        """Everything that changed until now, as a group."""
+        if self._opened is None:
+            return
         record = self._engine.take()
         events = self._engine.take_events()
         if record or events:
@@ -224,11 +234,6 @@ class SqliteStore(EmbeddedStore):
             self._journal_bytes += group.size()
             self._in_flight.append(group)
             self._writer.put(group)
-        return bool(record or events)
-
-    def _write_ahead(self) -> None:
-        if self._opened is not None:
-            self._take_group()
 
     def _sync(self) -> None:
         """Put on disk what the operating system has."""
@@ -326,7 +331,7 @@ class SqliteStore(EmbeddedStore):
             return
         self._checkpoint_at = now.elapsed_ms
         self._journal_bytes = 0
-        self._checkpoint = Checkpoint(self._engine, self._writer, self._taken, now.wall_ms, self._write_ahead)
+        self._checkpoint = Checkpoint(self._engine, self._writer, self._taken, now.wall_ms, self._write_down)
         self._checkpoint.start()
 
     # Events that memory does not have any more.

@@ -7,7 +7,6 @@ until the disk takes it; meanwhile the store refuses writes.
 
 import asyncio
 import threading
-import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,8 +22,9 @@ RETRY_MOST_S = 2.0
 WAL_BYTES = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024
 
+# A group is tried again after an error that says it was not written; it may have been.
 INSERT = """
-INSERT INTO journal (n, checksum, record, first_seq, last_seq, at, events)
+INSERT OR REPLACE INTO journal (n, checksum, record, first_seq, last_seq, at, events)
 SELECT ?, ?, ?, ?, ?, ?, ? WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?
 """
 
@@ -87,16 +87,15 @@ Report = Callable[[Job, Exception | None], None]
 class Writer:
     def __init__(self, file: StoreFile, report: Report) -> None:
         self._file = file
-        self._backfill = Backfill(file)
         self._log_pages = 0  # in the write-ahead log
         self._report = report
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._closing = threading.Event()
         self._level = ""
+        self._in_doubt = False  # whether a sync failed since the log was known to be on disk
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
 
     def start(self) -> None:
-        self._backfill.start()
         self._thread.start()
 
     def put(self, job: Job) -> None:
@@ -124,21 +123,26 @@ class Writer:
             db.set_wal_hook(self._count_pages)
             self._write_all(db)
         finally:
-            self._backfill.stop()
-            db.close()
+            with suppress(apsw.Error):  # the last to close moves the log into the file; else the next to open does
+                db.close()
 
     def _count_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._log_pages = pages
         return apsw.SQLITE_OK
 
     def _keep_log_short(self, db: apsw.Connection) -> None:
-        """Mostly by the other thread; when it does not keep up the writer helps, and answers wait for that."""
+        """Move the log into the file when nothing waits to be written, or when it has grown too long for that.
+
+        By this thread: if another one's sync failed, this one would not know that the log has a hole.
+        """
         size = self._log_pages * PAGE_BYTES
-        if size > WAL_BYTES_MAX:
-            with suppress(apsw.BusyError):
+        if size > WAL_BYTES_MAX or (size > WAL_BYTES and self._jobs.empty()):
+            try:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        elif size > WAL_BYTES:
-            self._backfill.go()
+            except apsw.BusyError:
+                pass  # somebody reads the file; the next time
+            except apsw.Error:
+                self._in_doubt = True  # the next group meets the same trouble, and tells it
 
     def _write_all(self, db: apsw.Connection) -> None:
         while True:
@@ -151,12 +155,16 @@ class Writer:
         wait_s = RETRY_FIRST_S
         while True:
             try:
+                if self._in_doubt:
+                    self._file.rewrite_log()
+                    self._in_doubt = False
                 self._set_level(db, "FULL" if job.sync else "NORMAL")
                 job.write(db, self._file.epoch)
             except Fenced as error:
                 self._report(job, error)
                 return False
             except apsw.Error as error:
+                self._in_doubt = True
                 self._report(job, error)
                 if self._closing.wait(wait_s):
                     return False
@@ -170,51 +178,6 @@ class Writer:
         if level != self._level:
             db.execute(f"PRAGMA synchronous={level}")
             self._level = level
-
-
-class Backfill:
-    """Moves committed pages from the write-ahead log into the file, in a thread of its own, off the path of answers."""
-
-    def __init__(self, file: StoreFile) -> None:
-        self._file = file
-        self._wake = threading.Event()
-        self._closing = False
-        self._thread = threading.Thread(target=self._run, name="tenure-backfill", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def go(self) -> None:
-        self._wake.set()
-
-    def stop(self) -> None:
-        self._closing = True
-        self._wake.set()
-        self._thread.join()
-
-    def connect(self) -> apsw.Connection:
-        """One that has read: until it has, SQLite does not know that there is a log, and moves nothing."""
-        db = self._file.connect()
-        db.execute("SELECT count(*) FROM meta").fetchall()
-        return db
-
-    def move(self, db: apsw.Connection) -> None:
-        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-
-    def _run(self) -> None:
-        db = self.connect()
-        try:
-            while True:
-                self._wake.wait()
-                self._wake.clear()
-                if self._closing:
-                    return
-                try:
-                    self.move(db)
-                except apsw.Error:
-                    time.sleep(RETRY_FIRST_S)  # the writer meets the same trouble, and tells it
-        finally:
-            db.close()
 
 
 def close_cleanly(file: StoreFile, last_id: int, last_seq: int) -> None:

@@ -1,0 +1,32 @@
+"""The books find what is wrong: a store that answers before it is safe, and a disk that forgets."""
+
+from pathlib import Path
+from unittest import mock
+
+import apsw
+
+from tenure.store.embedded.writer import Writer
+from tests.crash.disk import Disk, DiskFile
+from tests.crash.power import campaign
+
+FSYNC_SEED = 0
+
+
+def never_sync(_writer: Writer, db: apsw.Connection, _level: str) -> None:
+    db.execute("PRAGMA synchronous=OFF")
+
+
+async def test_answers_before_the_sync_are_found(tmp_path: Path) -> None:
+    with mock.patch.object(Writer, "_set_level", never_sync):
+        total = await campaign(FSYNC_SEED, 60, tmp_path)
+    assert total.lost > 0
+
+
+def forget(_disk: Disk, _name: str, _file: DiskFile) -> None:
+    """Say that it is on disk, and do nothing."""
+
+
+async def test_a_disk_that_lies_is_found(tmp_path: Path) -> None:
+    with mock.patch.object(Disk, "sync", forget):
+        total = await campaign(FSYNC_SEED, 60, tmp_path)
+    assert total.lost > 0

@@ -1,0 +1,174 @@
+"""Full, slow, read-only and damaged: what callers are told, and that nothing is shown that could still be lost."""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tenure.core.error import Unavailable
+from tenure.core.job import Options
+from tenure.core.request import Batch
+from tenure.store.embedded import sqlite
+from tenure.store.embedded.file import Damaged, bytes_of, one
+from tenure.store.embedded.sqlite import SqliteStore
+from tests.crash.account import EVERYBODY
+from tests.crash.disk import FULL, Disk, Platter, write_image
+from tests.crash.test_faults import Trial
+from tests.crash.workload import START, hurried
+
+
+async def filled(folder: Path, saved: bool) -> Path:
+    """A file that was closed, with jobs in the journal or in pages."""
+    with hurried():
+        trial = Trial(folder)
+        await trial.store.open(START)
+        await trial.workload.enqueue("plain", 20)
+        if saved:
+            await trial.checkpoint()
+        await trial.store.close()
+        trial.disk.unregister()
+    return folder / "jobs.db"
+
+
+async def opened(path: Path) -> None:
+    store = SqliteStore(path)
+    await store.open(START)
+    await store.close()
+
+
+def flip(path: Path, table: str, column: str) -> None:
+    """One bit of a blob, as a bad disk would, behind SQLite's back."""
+    with apsw.Connection(str(path)) as db:
+        data = bytes_of(one(db, f"SELECT {column} FROM {table} WHERE length({column}) > 40 LIMIT 1"))
+    content = path.read_bytes()
+    at = content.index(data[:60]) + 30
+    path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("saved", "table", "column", "named"),
+    [
+        (False, "journal", "record", "record 1 "),
+        (False, "journal", "events", "record 1 "),
+        (True, "pages", "facts", "page 0 "),
+    ],
+)
+async def test_a_flipped_bit_is_noticed_and_named(
+    saved: bool, table: str, column: str, named: str, tmp_path: Path
+) -> None:
+    path = await filled(tmp_path / "run", saved)
+    await opened(path)
+    flip(path, table, column)
+    with pytest.raises(Damaged, match=named) as caught:
+        await opened(path)
+    assert str(path) in str(caught.value)
+
+
+async def test_a_file_without_its_head_is_damaged(tmp_path: Path) -> None:
+    path = await filled(tmp_path / "run", True)
+    content = path.read_bytes()
+    path.write_bytes(bytes(100) + content[100:])
+    with pytest.raises(Damaged, match="is damaged"):
+        await opened(path)
+
+
+async def test_a_missing_record_is_noticed(tmp_path: Path) -> None:
+    path = await filled(tmp_path / "run", False)
+    with apsw.Connection(str(path)) as db:
+        db.execute("UPDATE journal SET n = n + 1")
+    with pytest.raises(Damaged, match="misses record 1 "):
+        await opened(path)
+
+
+class ReadOnly(Disk):
+    """Opens everything for reading only, as on a file system that was mounted so."""
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        flags[0] = flags[0] & ~(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) | apsw.SQLITE_OPEN_READONLY
+        return super().xOpen(name, flags)
+
+
+async def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
+    path = await filled(tmp_path / "run", True)
+    disk = ReadOnly(keeps_log=False)
+    for _ in range(2):  # the second time says that the first let go of it
+        with pytest.raises(Unavailable, match="cannot be used"):
+            await SqliteStore(path, "fsync", disk.name).open(START)
+    disk.unregister()
+    await opened(path)
+
+
+async def test_a_full_disk_at_the_end_does_not_keep_the_file(tmp_path: Path) -> None:
+    """Closing ends, lets go of the file, and what was answered is there."""
+    with hurried():
+        trial = Trial(tmp_path / "run")
+        await trial.begin()
+        trial.disk.fail(FULL, trial.disk.writes, lasting=True)
+        await trial.store.close()
+        trial.disk.heal()
+        store = SqliteStore(tmp_path / "run" / "jobs.db", "fsync", trial.disk.name)
+        await store.open(START)
+        assert await store.get(EVERYBODY, [1, 2], [], START) != [None, None]
+        await store.close()
+        trial.disk.unregister()
+
+
+async def test_a_full_disk_with_changes_unwritten_does_not_keep_the_file(tmp_path: Path) -> None:
+    with hurried():
+        trial = Trial(tmp_path / "run", "relaxed")
+        await trial.begin()
+        trial.disk.fail(FULL, trial.disk.writes, lasting=True)
+        await trial.workload.enqueue("plain", 1)
+        with pytest.raises(Unavailable, match="the last changes are lost"):
+            await trial.store.close()
+        trial.disk.heal()
+        trial.disk.unregister()
+    await opened(tmp_path / "run" / "jobs.db")
+
+
+async def test_a_slow_disk_delays_answers_and_shows_nothing_early(tmp_path: Path) -> None:
+    with hurried():
+        trial = Trial(tmp_path / "run")
+        await trial.begin()
+        store, now = trial.store, trial.workload.now
+        before = await store.events(EVERYBODY, "end", 100, 0, now)
+        trial.disk.ready.clear()
+        calls: list[asyncio.Future[object]] = [
+            asyncio.ensure_future(store.enqueue(EVERYBODY, Batch(Options("plain"), [b"1000.0"]), now)),
+            asyncio.ensure_future(store.get(EVERYBODY, [3], [], now)),
+            asyncio.ensure_future(store.events(EVERYBODY, before.cursor, 100, 0, now)),
+        ]
+        await asyncio.to_thread(trial.disk.waiting.wait)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert [call.done() for call in calls] == [False, False, False]
+        trial.disk.ready.set()
+        await asyncio.gather(*calls)
+        await store.close()
+        trial.disk.unregister()
+
+
+async def test_ids_are_reserved_before_they_are_given_in_every_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Handed to the operating system only, a job may be lost with the power; its id is not given again."""
+    monkeypatch.setattr(sqlite, "RESERVE", 20)
+    monkeypatch.setattr(sqlite, "SYNC_S", 3600.0)
+    for mode in ("write", "relaxed"):
+        trial = Trial(tmp_path / mode, mode)
+        await trial.begin()
+        given: list[int] = []
+        for _ in range(10):
+            answers = await trial.store.enqueue(EVERYBODY, Batch(Options(), [b"x"] * 10), START)
+            given += answers.ids
+        platter = Platter(trial.disk)
+        platter.advance(len(trial.disk.log))
+        write_image(platter.synced(), tmp_path / "image")
+        again = SqliteStore(tmp_path / "image" / "jobs.db")
+        await again.open(START)
+        answers = await again.enqueue(EVERYBODY, Batch(Options(), [b"y"]), START)
+        assert answers.ids[0] > max(given)
+        await again.close()
+        await trial.store.close()
+        trial.disk.unregister()

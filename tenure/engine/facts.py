@@ -360,6 +360,9 @@ class RowReader:
         if lease is None:
             lease = Lease(due, id, token, worker, length, until, 0)
             self._leases[id] = lease
+        elif lease.due_ms < due:  # it was given more time when the store was opened
+            lease.due_ms = due
+            lease.until_wall_ms = until
         return lease
 
     def leases(self) -> list[Lease]:

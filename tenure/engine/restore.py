@@ -53,6 +53,8 @@ from tenure.engine.world import (
     World,
 )
 
+LEASE_LEAST_MS = 30_000  # what a lease has left when a store is opened, or its length if that is less
+
 _unpack = msgspec.msgpack.Decoder().decode
 
 
@@ -281,11 +283,21 @@ class Restore:
             side.holds = _take_limits(w, q, list(job.spec.options.limit_keys))
 
     def _place_leases(self) -> None:
+        """While the store could not be reached nobody could renew: a lease that lived then gets time to be renewed."""
+        w = self._w
         for lease in self._rows.leases():
-            if lease.count > 0:
-                self._w.elapsed.add(lease)
-            else:
+            if lease.count == 0:
                 lease.live = False
+                continue
+            least: i64 = w.elapsed_ms + min(lease.length_ms, LEASE_LEAST_MS)
+            if self.elapsed_ms < lease.due_ms and lease.due_ms < least:
+                lease.due_ms = least
+                lease.until_wall_ms = w.wall_ms + (least - w.elapsed_ms)
+                for id in lease.ids:
+                    job = w.index.get(id)
+                    assert job is not None
+                    w.journal.touch(job)
+            w.elapsed.add(lease)
 
     def _restore_entities(self) -> None:
         w = self._w

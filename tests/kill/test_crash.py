@@ -8,8 +8,10 @@ import pytest
 
 from tenure.client.clock import read_clock
 from tenure.core import bound
+from tenure.core.clock import Now
 from tenure.core.record import JobRecord
-from tenure.core.request import EMIT, LOG, Append, Batch, Configure
+from tenure.core.request import EMIT, LOG, Append, Batch, Configure, Settle
+from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context, OpId
 from tenure.store.embedded.sqlite import SqliteStore
 from tenure.store.embedded.writer import Job, Writer
@@ -189,3 +191,32 @@ async def test_relaxed_hands_out_no_id_that_could_be_given_again(tmp_path: Path)
     disk.let_go()
     assert (await waiting).ids == await adding
     await store.close()
+
+
+def at(seconds: int) -> Now:
+    return Now(1_700_000_000_000 + 1_000 * seconds, 1_000 * seconds)
+
+
+async def open_at(path: Path, seconds: int) -> SqliteStore:
+    store = SqliteStore(path, "write")
+    await store.open(at(seconds))
+    return store
+
+
+async def test_lease_outlives_the_time_the_store_was_away(tmp_path: Path) -> None:
+    """Twice: the time it was given by the first opening survives the second crash."""
+    first = await open_at(tmp_path / "1.db", 0)
+    [id] = (await first.enqueue(CONTEXT, Batch(OPTIONS, [b"job"]), at(0))).ids
+    token = (await first.claim(CONTEXT, bound.make_claim(("work",), 1, 0, "worker", None), at(0))).token
+    second = await open_at(crash(tmp_path / "1.db", tmp_path / "2.db"), 60)
+    await first.close()
+    await second.enqueue(CONTEXT, Batch(OPTIONS, [b"other"]), at(80))
+    third = await open_at(crash(tmp_path / "2.db", tmp_path / "3.db"), 200)
+    await second.close()
+    [job] = await third.get(CONTEXT, [id], [], at(229))
+    assert job is not None
+    assert (job.state, job.lease_until) == ("running", at(230).wall_ms)
+    answers = await third.settle(CONTEXT, Settle(SETTLE_COMPLETE, [id], [token]), at(229))
+    assert not answers.errors()
+    assert third._engine.verify() == []
+    await third.close()

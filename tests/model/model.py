@@ -30,6 +30,8 @@ from tests.model.timer import abandon, abandon_due, apply_timers
 from tests.model.turn import refresh_turns
 from tests.model.world import Job, Seen, Waiter, Watch, World, sees
 
+LEASE_LEAST_MS = 30_000  # what a lease has left when a store is opened, or its length if that is less
+
 
 @dataclass
 class Observed:
@@ -221,18 +223,26 @@ class Model:
                 if owner == tenant and key.startswith(prefix) and not is_prefix:
                     del pauses[owner, key, is_prefix]
 
-    def restart(self) -> None:
-        """What nobody writes down is gone: waits, connections, turns."""
+    def restart(self) -> list[tuple[int, int]]:
+        """What nobody writes down is gone: waits, connections, turns. A lease that lives gets time to be renewed; the
+        jobs whose leases got some are answered, with their new deadlines."""
         world = self.world
+        longer: list[tuple[int, int]] = []
         world.waiters.clear()
         world.watches.clear()
         for job in (*world.jobs.values(), *world.graves.values()):
             job.tokens = [(token, 0) for token, _ in job.tokens]
             if job.lease is not None:
                 job.lease.connection = 0
+                left = min(job.lease.length_ms, LEASE_LEAST_MS)
+                if world.elapsed < job.lease.deadline < world.elapsed + left:
+                    job.lease.deadline = world.elapsed + left
+                    job.lease.until_wall = world.wall + left
+                    longer.append((job.id, job.lease.deadline))
         world.standing = {}
         self.fairness.shares.clear()
         refresh_turns(world)
+        return longer
 
     # Reads.
 

@@ -108,7 +108,8 @@ class Pair:
             restore.record(record)
         self.epoch += 1
         self.engine = restore.finish(self.now, self.engine.last_event())
-        self.model.restart()
+        longer = self.model.restart()
+        self.history.extensions += [(self.history.step, id, deadline) for id, deadline in longer]
         self.granted = [(id, token, 0) for id, token, _ in self.granted]
         self.history.waiting.clear()
         self.tick()

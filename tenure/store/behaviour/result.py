@@ -1,5 +1,7 @@
 """Section 14: waiting for a job's end, and what a running job reports."""
 
+from contextlib import suppress
+
 from tenure.core.error import AlreadySettled, InvalidRequest, JobCancelled, JobNotFound, LeaseLost, Timeout
 from tenure.core.request import CANCEL, PROGRESS, REMOVE, Append
 from tenure.store.behaviour.expect import refused
@@ -94,8 +96,8 @@ async def watch_of_a_removed_job_does_not_hang(rig: Rig) -> None:
     task = await rig.start_watch(id)
     await rig.change_one(REMOVE, id)
     await rig.tick()
-    assert not await rig.waits(task)
-    assert task.exception() is None or isinstance(task.exception(), JobNotFound)
+    with suppress(JobNotFound):
+        await rig.answer(task)
 
 
 @behaviour(14)

@@ -71,6 +71,10 @@ class StoreFile:
             self.release()
             if isinstance(error, apsw.Error):
                 raise _explained(self.path, error) from error
+            if isinstance(error, KeyError | ValueError):
+                raise Damaged(
+                    f"{self.path} is damaged: its meta table lacks {error}; restore it from a backup"
+                ) from error
             raise
 
     def _take_ownership(self) -> None:

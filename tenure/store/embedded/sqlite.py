@@ -81,7 +81,7 @@ class SqliteStore(EmbeddedStore):
             raise
         self._now = self._at(now)
         self._taken = self._written = self._synced = self._file.position
-        self._event_seq = self._opened.last_event()
+        self._event_seq = self._opened.oldest_event() - 1
         self._checkpoint_at = self._now.elapsed_ms
         self._writer.start()
         self._reserve()
@@ -369,8 +369,11 @@ class SqliteStore(EmbeddedStore):
         db = self._file.connect()
         try:
             for last, data in db.execute(
+                # Records whose events were moved are there for a moment more.
                 "SELECT last_seq, events FROM (SELECT first_seq, last_seq, events FROM events UNION ALL"
-                " SELECT first_seq, last_seq, events FROM journal) WHERE last_seq > ? ORDER BY first_seq LIMIT 1000",
+                " SELECT first_seq, last_seq, events FROM journal"
+                " WHERE first_seq > (SELECT coalesce(max(first_seq), 0) FROM events)"
+                ") WHERE last_seq > ? ORDER BY first_seq LIMIT 1000",
                 (after,),
             ):
                 upto = max(int(read_runs(data, after, limit, tenant, found)), upto)

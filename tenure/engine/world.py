@@ -231,7 +231,7 @@ class Queue:
         self.turn: i64 = 0
         self.credit: i64 = 0
         self.rings: i64 = 0
-        self.left_at: i64 = 0  # the step in which it last left one
+        self.left_at: i64 = -1  # the step in which it last left one
         self.in_ring: bool = False
         self.ring_turn: i64 = 0
         self.held: bool = False  # among its tenant's held_queues

@@ -44,7 +44,7 @@ from tests.model.ending import end_lease, finish, free
 from tests.model.enqueue import enqueue, item_of
 from tests.model.line import keep_slot
 from tests.model.turn import forget_aside, make_ready, refresh_turns
-from tests.model.world import Job, World
+from tests.model.world import Job, World, sees
 
 NO_FAILURE = Failure()
 
@@ -61,9 +61,11 @@ def settle(world: World, mint: Mint, context: Context, order: Settle) -> list[Ou
 
 def settle_one(world: World, mint: Mint, context: Context, order: Settle, at: int, id: int) -> Outcome:
     given = order.tokens[at] if order.tokens is not None else None
+    if given is not None and id not in world.jobs:
+        confirm(world, context, id, given, order.verb)
     job, token = holder(world, mint, context, id, given)
     if job.lease is None or job.lease.token != token:
-        confirm(world, job, token, order.verb)
+        confirm(world, context, id, token, order.verb)
         return answer_late(mint, job, token, order.verb)
     apply(world, job, order, at)
     assert job.last is not None
@@ -88,12 +90,14 @@ def holder(world: World, mint: Mint, context: Context, id: int, token: bytes | N
     return job, held[0]
 
 
-def confirm(world: World, job: Job, token: bytes, verb: int) -> None:
-    """The first complete, fail or release with the token of a lease that was taken away frees what it still holds."""
+def confirm(world: World, context: Context, id: int, token: bytes, verb: int) -> None:
+    """The first complete, fail or release with the token of a lease that was taken away frees what it still holds,
+    also when its job was removed since."""
     if verb not in (SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE):
         return
-    for hold in [hold for hold in world.holdovers if hold.job is job and hold.token == token]:
-        free(world, hold)
+    for hold in [hold for hold in world.holdovers if hold.job.id == id and hold.token == token]:
+        if sees(context, hold.job.tenant):
+            free(world, hold)
     refresh_turns(world)
 
 

@@ -3,10 +3,8 @@
 The test runs the same histories every time; `python -m tests.model` (`make model`) runs new ones.
 """
 
-import os
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -348,10 +346,7 @@ class Machine(RuleBasedStateMachine):
         self.pair.configure(Context(tenant), Configure(subject, name, wish.settings_of(changes)))
 
 
-TestModel = pytest.mark.skipif(
-    os.environ.get("TENURE_BUILD") == "compiled",
-    reason="one run of several differed here, not yet understood; `make model` runs it on this build",
-)(Machine.TestCase)
+TestModel = Machine.TestCase
 TestModel.settings = settings(
     max_examples=150,
     stateful_step_count=50,

@@ -217,8 +217,8 @@ class StoreFile:
             expected += 1
             yield n, checksum, record, events
 
-    def _check(self, what: str, number: int, checksum: int, data: bytes) -> None:
-        if zlib.crc32(data) != checksum:
+    def _check(self, what: str, number: int, checksum: int, data: object) -> None:
+        if not isinstance(data, bytes) or zlib.crc32(data) != checksum:
             raise Damaged(f"{self.path} is damaged: {what} {number} is not as it was written; restore a backup")
 
 

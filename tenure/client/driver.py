@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from tenure.core.clock import Now
-from tenure.store.contract import Store
+from tenure.store.contract import Hosted, Store
 
 TICK_MAX_MS = 60_000
 
@@ -16,6 +16,8 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._closed = True
+        if isinstance(store, Hosted):
+            store.attach(clock, self.arm)
 
     async def open(self) -> None:
         await self.store.open(self.now())

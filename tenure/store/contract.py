@@ -14,7 +14,8 @@ Verbs that can wait (`claim`, `watch`, `events`, `stream`) answer as soon as the
 with nothing. Giving up, by cancelling the call, changes nothing: what was leased to it is released at once.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -125,3 +126,11 @@ class Store(Protocol):
         """Log lines or emitted items from `offset` on."""
 
     async def load(self, context: Context, load: Load, now: Now) -> LoadReport: ...
+
+
+@runtime_checkable
+class Hosted(Protocol):
+    """A store that other processes may call through this one."""
+
+    def attach(self, clock: Callable[[], Now], arm: Callable[[], None]) -> None:
+        """The time for such calls, and whom to tell that there was one; before the store is opened."""

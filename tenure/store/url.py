@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tenure.core.error import InvalidRequest, Unsupported
 from tenure.store.contract import Store
 from tenure.store.embedded.memory import MemoryStore
-from tenure.store.embedded.sqlite import SqliteStore
+from tenure.store.embedded.shared import SharedStore
 
 PLANNED = ("postgresql", "redis", "fdb", "tenure", "tenure+unix")
 
@@ -32,4 +32,4 @@ def _sqlite(url: str) -> Store:
     durability = fields.pop("durability", "fsync")
     if fields:
         raise InvalidRequest("url", url, f"{', '.join(fields)} is not known; durability is")
-    return SqliteStore(path, durability)
+    return SharedStore(path, durability)

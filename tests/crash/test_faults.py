@@ -55,7 +55,7 @@ class Trial:
         """Begin one, and wait until it is done or the disk refuses."""
         await self.workload.tick()
         while self.store._checkpoint is not None and not self.store._checkpoint.is_done():
-            if self.store._broken is not None:
+            if self.store._broken:
                 return
             await asyncio.sleep(0)
 

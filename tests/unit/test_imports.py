@@ -53,9 +53,10 @@ class Rule:
 RULES = (
     Rule("tenure.core", (), pure=True),
     Rule("tenure.engine", ("tenure.core", "tenure.store.contract"), pure=True),
+    Rule("tenure.wire", ("tenure.core",), pure=True),
     Rule("tenure.store", ("tenure.core", "tenure.engine")),
     Rule("tenure.store.contract", ("tenure.core",)),
-    Rule("tenure.store.embedded", ("tenure.core", "tenure.engine", "tenure.store")),
+    Rule("tenure.store.embedded", ("tenure.core", "tenure.engine", "tenure.store", "tenure.wire")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),
 )
 

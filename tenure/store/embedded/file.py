@@ -41,6 +41,30 @@ class Damaged(Error):
     status = 500
 
 
+class Owned(Unavailable):
+    """Another process owns the file; whether it is still opening it, and its epoch once it is not."""
+
+    def __init__(self, path: Path, pid: int, epoch: int, is_opening: bool) -> None:
+        super().__init__(f"{path} is open in process {pid}; close it there, or join it")
+        self.epoch = epoch
+        self.is_opening = is_opening
+
+
+class TakenOver(Unavailable):
+    """This process owned the file and was passed over. What it has not answered was not done."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"another process has taken {path} over; open it again to join")
+
+
+class Owner(msgspec.Struct):
+    """What stands in the file that is locked."""
+
+    pid: int
+    epoch: int = 0
+    serving: bool = False
+
+
 class StoreFile:
     """An open file that this process owns."""
 
@@ -58,15 +82,19 @@ class StoreFile:
 
     # Opening.
 
-    def open(self) -> None:
+    def open(self, over: int | None = None) -> None:
+        """`over` is the epoch of an owner that hangs and is to be passed over; 0 when nobody knows it."""
         refuse_network(self.path)
-        self._take_ownership()
+        self._take_ownership(over is not None)
         try:
             db = self.connect()
             try:
-                self._prepare(db)
+                self._prepare(db, over)
             finally:
                 db.close()
+            if over is not None:
+                os.rename(self._new_lock_path(), self._lock_path())
+            self.tell(False)
         except BaseException as error:
             self.release()
             if isinstance(error, apsw.Error):
@@ -77,32 +105,64 @@ class StoreFile:
                 ) from error
             raise
 
-    def _take_ownership(self) -> None:
+    def _lock_path(self) -> str:
+        return f"{self.path}-owner"
+
+    def _new_lock_path(self) -> str:
+        return f"{self.path}-owner.{os.getpid()}"
+
+    def _take_ownership(self, by_force: bool) -> None:
+        """Lock the file of owners. By force: a new one, that takes its place once the epoch is ours."""
+        path = self._new_lock_path() if by_force else self._lock_path()
         try:
             # Payloads, and the secret that makes tokens, are the owner's alone; SQLite gives its other files this mode.
             os.close(os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            lock = os.open(f"{self.path}-owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise Unavailable(f"{self.path} cannot be opened: {error.strerror}; check its folder") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            owner = _read_owner(lock)
             os.close(lock)
-            raise Unavailable(f"{self.path} is open in another process; close it there, or use a server") from None
+            raise Owned(self.path, owner.pid, owner.epoch, not owner.serving) from None
         self._lock = lock
+        self.tell(False)
+
+    def tell(self, serving: bool) -> None:
+        """Let those who find the file locked know by whom."""
+        text = msgspec.json.encode(Owner(os.getpid(), self.epoch, serving))
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, text, 0)
+
+    def is_mine(self) -> bool:
+        """Whether nobody has raised the epoch since."""
+        db = self.connect()
+        try:
+            return one(db, "SELECT value FROM meta WHERE key = 'epoch'") == self.epoch
+        finally:
+            db.close()
 
     def connect(self) -> apsw.Connection:
         db = apsw.Connection(str(self.path), vfs=self._vfs)
         db.set_busy_timeout(BUSY_MS)
         return db
 
-    def rewrite_log(self) -> None:
-        """Write the write-ahead log once more, as it is, and sync it; by the one thread that writes to it.
+    def rewrite_log(self, db: apsw.Connection) -> None:
+        """Write the write-ahead log once more, as it is, and sync it; by the one thread that writes to it, while nobody
+        else may, and only as the owner.
 
         After a sync has failed the system may count as written what it could not write, and the next sync succeeds
         without it. A log with a hole ends at the hole, whatever was synced behind it.
         """
-        path = f"{self.path}-wal"
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            check_epoch(db, self.epoch)
+            self._rewrite(f"{self.path}-wal")
+        finally:
+            db.execute("ROLLBACK")
+
+    def _rewrite(self, path: str) -> None:
         if not os.path.exists(path):
             return
         log = apsw.VFSFile(self._vfs or "", path, [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0])
@@ -114,7 +174,7 @@ class StoreFile:
         finally:
             log.xClose()
 
-    def _prepare(self, db: apsw.Connection) -> None:
+    def _prepare(self, db: apsw.Connection, over: int | None) -> None:
         if one(db, "PRAGMA user_version") == 0 and one(db, "SELECT count(*) FROM sqlite_master") == 0:
             self._make(db)
         if one(db, "PRAGMA application_id") != APPLICATION_ID:
@@ -125,8 +185,12 @@ class StoreFile:
                 f"{self.path} has format {version}, this Tenure reads format {FORMAT}; use a newer Tenure"
             )
         db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("BEGIN IMMEDIATE")  # after it nothing of an older epoch can be committed
         with db:
             meta = read_meta(db)
+            if over and meta["epoch"] != over:
+                raise Owned(self.path, 0, int_of(meta["epoch"]), False)
             self.secret = bytes_of(meta["secret"])
             self.epoch = int_of(meta["epoch"]) + 1
             self.reserved_id = int_of(meta["reserved_id"])
@@ -134,6 +198,7 @@ class StoreFile:
             self.closed_cleanly = bool(meta["closed_cleanly"])
             self.position = max(int_of(one(db, "SELECT coalesce(max(n), 0) FROM journal")), int_of(meta["checkpoint"]))
             write_meta(db, {"epoch": self.epoch, "closed_cleanly": 0})
+        db.execute("COMMIT")
 
     def _make(self, db: apsw.Connection) -> None:
         db.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -220,6 +285,14 @@ class StoreFile:
     def _check(self, what: str, number: int, checksum: int, data: object) -> None:
         if not isinstance(data, bytes) or zlib.crc32(data) != checksum:
             raise Damaged(f"{self.path} is damaged: {what} {number} is not as it was written; restore a backup")
+
+
+def _read_owner(lock: int) -> Owner:
+    """Who holds the lock; as if it were opening the file when that cannot be read."""
+    try:
+        return msgspec.json.decode(os.pread(lock, 1024, 0), type=Owner)
+    except (OSError, msgspec.MsgspecError):
+        return Owner(0)
 
 
 def one(db: apsw.Connection, sql: str) -> object:

@@ -18,7 +18,7 @@ from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.eventlog import read_runs
 from tenure.store.contract import Capabilities
 from tenure.store.embedded.checkpoint import Checkpoint
-from tenure.store.embedded.file import Fenced, StoreFile
+from tenure.store.embedded.file import Fenced, StoreFile, TakenOver
 from tenure.store.embedded.store import EmbeddedStore
 from tenure.store.embedded.writer import Group, Job, Portion, Writer, close_cleanly, save_meta
 
@@ -46,7 +46,8 @@ class SqliteStore(EmbeddedStore):
         self._file = StoreFile(Path(path), vfs)
         self._writer = Writer(self._file, self._report)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._broken: Unavailable | None = None  # why changes are refused
+        self._broken = ""  # why changes are refused
+        self._is_lost = False  # another process owns the file
         # Positions in the journal: taken from the engine, with the operating system, on disk.
         self._taken = 0
         self._written = 0
@@ -71,9 +72,10 @@ class SqliteStore(EmbeddedStore):
 
     # Opening and closing.
 
-    async def open(self, now: Now) -> None:
+    async def open(self, now: Now, over: int | None = None) -> None:
+        """`over` is the epoch of an owner that hangs and is to be passed over."""
         self._loop = asyncio.get_running_loop()
-        self._file.open()
+        self._file.open(over)
         try:
             self._opened = self._file.restore(now)
         except BaseException:
@@ -96,22 +98,68 @@ class SqliteStore(EmbeddedStore):
         self._cancel_timers()
         await self._drain()
         self._writer.stop()
-        if self._broken is not None:
+        if self._broken:
             self._writer.give_up()
         ended = await asyncio.to_thread(self._writer.join, CLOSE_S)
         is_written = self._synced >= self._taken and engine.is_taken()
         if ended and is_written:
             with suppress(apsw.Error):  # the next opening finds the journal, and skips the numbers reserved
                 await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq)
-        self._file.release()
-        for _, _, future in self._safe:
-            if not future.done():
-                future.set_exception(Unavailable("the store was closed"))
-        self._safe.clear()
-        self._held.clear()
-        await super().close()
+        await self._end(Unavailable("the store was closed"))
         if not is_written:
             raise Unavailable(f"{self._file.path} could not be written before it was closed; the last changes are lost")
+
+    async def abandon(self) -> None:
+        """The file is another's: drop what is here. Nothing that was answered is lost, for it was committed."""
+        if self._opened is None:
+            return
+        if self._checkpoint is not None:
+            await self._checkpoint.stop()
+        self._lose()
+        self._cancel_timers()
+        self._writer.stop()
+        self._writer.give_up()
+        await asyncio.to_thread(self._writer.join, CLOSE_S)
+        await self._end(TakenOver(self._file.path))
+
+    async def _end(self, error: Unavailable) -> None:
+        self._file.release()
+        self._refuse_all(error)
+        self._held.clear()
+        await super().close()
+
+    # One of several processes.
+
+    @property
+    def epoch(self) -> int:
+        return self._file.epoch
+
+    def is_serving(self) -> None:
+        """Others can join now."""
+        self._file.tell(True)
+
+    def prove_ownership(self) -> None:
+        if not self._is_lost and not self._file.is_mine():
+            self._lose()
+        if self._is_lost:
+            raise TakenOver(self._file.path)
+
+    def _lose(self) -> None:
+        """Everybody who waits is told to ask the new owner."""
+        self._is_lost = True
+        self._broken = "lost"
+        error = TakenOver(self._file.path)
+        self._refuse_all(error)
+        self._refuse_waiting(error)
+
+    def _refusal(self) -> Unavailable:
+        return TakenOver(self._file.path) if self._is_lost else Unavailable(self._broken)
+
+    def _refuse_all(self, error: Unavailable) -> None:
+        waiting, self._safe = self._safe, []
+        for _, _, future in waiting:
+            if not future.done():
+                future.set_exception(error)
 
     def _cancel_timers(self) -> None:
         for timer in (self._flush_due, self._sync_due):
@@ -121,7 +169,7 @@ class SqliteStore(EmbeddedStore):
 
     async def _drain(self) -> None:
         """Hand everything to the writer and wait for it, as long as the disk takes it."""
-        while self._broken is None:
+        while not self._broken:
             self._flush()
             self._cancel_timers()
             if self._synced >= self._taken and self._engine.is_taken():
@@ -137,10 +185,10 @@ class SqliteStore(EmbeddedStore):
         return Now(now.wall_ms, now.elapsed_ms + self._file.elapsed_from)
 
     async def _admit(self) -> None:
-        while self._broken is None and self._pending_bytes() > PENDING_BYTES_MAX:
+        while not self._broken and self._pending_bytes() > PENDING_BYTES_MAX:
             await self._safe_at(self._in_flight[0].position, False)
-        if self._broken is not None:
-            raise self._broken
+        if self._broken:
+            raise self._refusal()
 
     def _pending_bytes(self) -> int:
         return sum(group.size() for group in self._in_flight)
@@ -156,7 +204,9 @@ class SqliteStore(EmbeddedStore):
             return
         if self._is_safe(position, on_disk):
             return
-        if self._broken is not None:
+        if self._broken:
+            if self._is_lost:
+                raise self._refusal()
             return  # a read: changes were refused before they began
         await self._safe_at(position, on_disk)
 
@@ -239,7 +289,7 @@ class SqliteStore(EmbeddedStore):
         """Put on disk what the operating system has."""
         self._sync_due = None
         position = self._written
-        if position > self._synced and self._broken is None:
+        if position > self._synced and not self._broken:
             self._writer.put(Portion(save_meta({"synced": position}), True, position))
 
     def _reserve(self) -> None:
@@ -263,7 +313,8 @@ class SqliteStore(EmbeddedStore):
         if error is not None:
             self._break(error)
             return
-        self._broken = None
+        if not self._is_lost:
+            self._broken = ""
         if isinstance(job, Group):
             self._in_flight.remove(job)
             self._written = job.position
@@ -296,20 +347,16 @@ class SqliteStore(EmbeddedStore):
     def _break(self, error: Exception) -> None:
         """The disk does not take it. Those who wait are told; the writer goes on trying, unless it was fenced."""
         if isinstance(error, Fenced):
-            text = f"another process has taken {self._file.path} over; open it again to join"
-        else:
-            text = f"{self._file.path} cannot be written ({error}); free some space or repair the disk, then try again"
-        self._broken = Unavailable(text)
-        waiting, self._safe = self._safe, []
-        for _, _, future in waiting:
-            if not future.done():
-                future.set_exception(Unavailable(text))
+            self._lose()
+            return
+        self._broken = f"{self._file.path} cannot be written ({error}); free some space or repair the disk, try again"
+        self._refuse_all(self._refusal())
 
     # Time and checkpoints.
 
     async def tick(self, now: Now) -> Now | None:
         now = self._at(now)
-        if self._broken is not None:
+        if self._broken:
             return self._back(Now(now.wall_ms + RETRY_MS, now.elapsed_ms + RETRY_MS))
         next_at = self._engine.tick(now)
         self._deliver(now)

@@ -40,12 +40,15 @@ class EmbeddedStore:
 
     async def close(self) -> None:
         self._opened = None
+        self._refuse_waiting(Unavailable("the store was closed"))
+
+    def _refuse_waiting(self, error: Unavailable) -> None:
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(Unavailable("the store was closed"))
+                future.set_exception(error)
         for listener in self._listeners:
             if not listener.done():
-                listener.set_exception(Unavailable("the store was closed"))
+                listener.set_exception(error)
         self._waiting.clear()
         self._listeners.clear()
 

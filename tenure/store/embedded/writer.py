@@ -156,7 +156,7 @@ class Writer:
         while True:
             try:
                 if self._in_doubt:
-                    self._file.rewrite_log()
+                    self._file.rewrite_log(db)
                     self._in_doubt = False
                 self._set_level(db, "FULL" if job.sync else "NORMAL")
                 job.write(db, self._file.epoch)

@@ -1,0 +1,319 @@
+"""One file, several processes: the first one owns it and serves it, the others join; when it ends, one takes over.
+
+Who holds the lock beside the file owns it. A process that finds it held joins the owner through its socket. When the
+owner ends, the lock is free and the first to take it goes on from the file; when it hangs, it is passed over: the epoch
+is raised, so that nothing the old owner still does can be committed, and it joins when it wakes up.
+
+A call whose owner ended is made again, on whoever owns the file then. Calls that change something carry an operation
+id, so that one that had been executed is answered and not executed twice.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from tenure.core.answer import Answers, Claimed, Extended
+from tenure.core.clock import Now
+from tenure.core.error import Unavailable
+from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.tenant import Context, OpId
+from tenure.store.contract import Capabilities
+from tenure.store.embedded.file import Owned, TakenOver
+from tenure.store.embedded.link import Link, Lost, join
+from tenure.store.embedded.service import Service
+from tenure.store.embedded.sqlite import CAPABILITIES, SqliteStore
+from tenure.wire.message import Arguments
+
+PATIENCE_S = 60.0  # how long a call waits for an owner
+SILENCE = 10  # seconds without a word after which an owner counts as hung
+OPENING_S = 600.0  # a file may take long to be read
+RETRY_FIRST_S = 0.01
+RETRY_MOST_S = 0.25
+PROOF_S = 1.0
+
+WITH_OP_ID = frozenset({"enqueue", "claim", "settle", "change"})
+
+
+class SharedStore:
+    def __init__(self, path: str | Path, durability: str = "fsync", silence: int = SILENCE) -> None:
+        self._path = Path(path)
+        self._durability = durability
+        self._silence = silence
+        self._store = SqliteStore(path, durability)  # opened when this process owns the file
+        self._service: Service | None = None
+        self._link: Link | None = None
+        self._finding: asyncio.Task[None] | None = None  # while it is open and has neither of them
+        self._closed = True
+        self._session = secrets.token_hex(8)
+        self._last_op = 0
+        self._clock: Callable[[], Now] | None = None
+        self._arm: Callable[[], None] = lambda: None
+        self._proved_at = 0.0
+        self._watching: asyncio.Task[None] | None = None
+
+    def attach(self, clock: Callable[[], Now], arm: Callable[[], None]) -> None:
+        """The time for the calls of others, and whom to tell that there was one; before it is opened."""
+        self._clock = clock
+        self._arm = arm
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    @property
+    def is_owner(self) -> bool:
+        return self._service is not None
+
+    # Finding a place.
+
+    async def open(self, now: Now) -> None:
+        if self._clock is None:
+            self._clock = lambda: now
+        self._closed = False
+        self._finding = asyncio.get_running_loop().create_task(self._find())
+        try:
+            await self._finding
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _find(self) -> None:
+        """Own the file or join its owner."""
+        loop = asyncio.get_running_loop()
+        wait_s = RETRY_FIRST_S
+        heard_at = loop.time()
+        while True:
+            with suppress(OSError, Lost, TimeoutError):
+                self._link = await join(self._socket, self._silence)
+                self._watching = loop.create_task(self._watch(self._link))
+                return
+            try:
+                return await self._own()
+            except Owned as owner:
+                patience_s = OPENING_S if owner.is_opening else float(self._silence)
+                epoch = owner.epoch
+            if loop.time() - heard_at > patience_s:
+                with suppress(Owned):  # another was faster
+                    return await self._own(epoch)
+                heard_at = loop.time()
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, RETRY_MOST_S)
+
+    @property
+    def _socket(self) -> Path:
+        return self._path.with_name(self._path.name + "-socket")
+
+    async def _own(self, over: int | None = None) -> None:
+        assert self._clock is not None
+        store = SqliteStore(self._path, self._durability)
+        await store.open(self._clock(), over)
+        service = Service(store, store.epoch, self._clock, self._arm)
+        try:
+            await service.start(self._socket)
+            store.is_serving()
+        except BaseException:
+            await store.close()
+            raise
+        self._store = store
+        self._service = service
+        self._proved_at = asyncio.get_running_loop().time()
+        self._arm()
+
+    async def _watch(self, link: Link) -> None:
+        """Whoever has joined finds another place as soon as the owner ends, also when nobody calls."""
+        await link.ended.wait()
+        self._leave(link)
+
+    def _leave(self, place: Service | Link | None) -> None:
+        """Out of the place that is lost, and look for another one; nothing when that was done already."""
+        if self._closed or place is None or (place is not self._service and place is not self._link):
+            return
+        self._service = self._link = None
+        self._finding = asyncio.get_running_loop().create_task(self._find_after(place))
+        self._finding.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _find_after(self, place: Service | Link) -> None:
+        if isinstance(place, Service):
+            await place.stop()
+            await self._store.abandon()
+        else:
+            place.close()
+            if place.is_silent:
+                return await self._find_after_silence(place.epoch)
+        return await self._find()
+
+    async def _find_after_silence(self, epoch: int) -> None:
+        """The owner hangs. Pass it over, unless another was faster."""
+        with suppress(Owned):
+            await self._own(epoch)
+            return
+        await self._find()
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._finding is not None:
+            self._finding.cancel()
+            await asyncio.gather(self._finding, return_exceptions=True)
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        if self._service is not None:
+            service, self._service = self._service, None
+            await service.stop()
+            await self._store.close()
+
+    async def tick(self, now: Now) -> Now | None:
+        if not self.is_owner:
+            return None
+        try:
+            return await self._store.tick(now)
+        except TakenOver:
+            self._leave(self._service)
+            return None
+
+    # Calls.
+
+    async def _call(self, verb: str, context: Context, arguments: Arguments, now: Now) -> object:
+        loop = asyncio.get_running_loop()
+        until = 0.0
+        while True:
+            service, link = self._service, self._link
+            try:
+                if service is not None:
+                    self._prove(loop.time())
+                    return await getattr(service.store, verb)(context, *arguments, now)
+                if link is not None:
+                    if context.op is None and verb in WITH_OP_ID and not is_sweep(arguments):
+                        context = self._with_op(context)
+                    return await link.call(verb, context, arguments)
+            except TakenOver:
+                self._leave(service or link)  # what was not answered was not committed
+            except Lost:
+                self._leave(link)
+                if verb == "append" or is_sweep(arguments):
+                    raise Unavailable(
+                        f"the process that owned {self._path} ended during the call; it may have been done: look"
+                    ) from None
+            if self._closed:
+                raise Unavailable("the store is not open; open it first")
+            began = loop.time()
+            until = until or began + PATIENCE_S
+            await self._found(until)
+            arguments = shortened(verb, arguments, loop.time() - began)
+
+    def _prove(self, at: float) -> None:
+        """Whether this process owns the file still; it may have been stopped for a while, and passed over."""
+        if at - self._proved_at > PROOF_S:
+            self._proved_at = at
+            self._store.prove_ownership()
+
+    async def _found(self, until: float) -> None:
+        finding = self._finding
+        if finding is None or (finding.done() and self._service is None and self._link is None):
+            finding = self._finding = asyncio.get_running_loop().create_task(self._find())
+        try:
+            async with asyncio.timeout_at(until):
+                await asyncio.shield(finding)
+        except TimeoutError:
+            raise Unavailable(f"nobody has come to own {self._path} within {PATIENCE_S:.0f} s; try again") from None
+
+    def _with_op(self, context: Context) -> Context:
+        self._last_op += 1
+        return Context(
+            context.tenant,
+            context.tenants,
+            context.principal,
+            context.roles,
+            context.trace,
+            OpId(self._session, self._last_op),
+            context.connection,
+            context.durability,
+        )
+
+    # The verbs.
+
+    async def enqueue(self, context: Context, batch: Batch, now: Now) -> Answers:
+        return cast("Answers", await self._call("enqueue", context, (batch,), now))
+
+    async def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
+        return cast("Claimed", await self._call("claim", context, (claim,), now))
+
+    async def settle(self, context: Context, settle: Settle, now: Now) -> Answers:
+        return cast("Answers", await self._call("settle", context, (settle,), now))
+
+    async def extend(self, context: Context, extend: Extend, now: Now) -> Extended:
+        return cast("Extended", await self._call("extend", context, (extend,), now))
+
+    async def change(self, context: Context, change: Change, now: Now) -> Answers:
+        return cast("Answers", await self._call("change", context, (change,), now))
+
+    async def get(self, context: Context, ids: list[int], custom_ids: list[str], now: Now) -> list[JobRecord | None]:
+        return cast("list[JobRecord | None]", await self._call("get", context, (ids, custom_ids), now))
+
+    async def find(self, context: Context, filter: Filter, limit: int, cursor: str, now: Now) -> JobPage:
+        return cast("JobPage", await self._call("find", context, (filter, limit, cursor), now))
+
+    async def count(self, context: Context, queue: str, now: Now) -> dict[str, dict[str, int]]:
+        return cast("dict[str, dict[str, int]]", await self._call("count", context, (queue,), now))
+
+    async def groups(self, context: Context, queue: str, now: Now) -> list[DeadLetterGroup]:
+        return cast("list[DeadLetterGroup]", await self._call("groups", context, (queue,), now))
+
+    async def explain(self, context: Context, id: int, now: Now) -> Explanation:
+        return cast("Explanation", await self._call("explain", context, (id,), now))
+
+    async def configure(self, context: Context, configure: Configure, now: Now) -> dict[str, object]:
+        return cast("dict[str, object]", await self._call("configure", context, (configure,), now))
+
+    async def watch(self, context: Context, id: int, wait_ms: int, now: Now) -> JobRecord:
+        return cast("JobRecord", await self._call("watch", context, (id, wait_ms), now))
+
+    async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
+        return cast("EventPage", await self._call("events", context, (cursor, limit, wait_ms), now))
+
+    async def append(self, context: Context, append: Append, now: Now) -> int:
+        return cast("int", await self._call("append", context, (append,), now))
+
+    async def stream(
+        self, context: Context, id: int, kind: int, offset: int, limit: int, wait_ms: int, now: Now
+    ) -> list[StreamItem]:
+        found = await self._call("stream", context, (id, kind, offset, limit, wait_ms), now)
+        return cast("list[StreamItem]", found)
+
+    async def load(self, context: Context, load: Load, now: Now) -> LoadReport:
+        return cast("LoadReport", await self._call("load", context, (load,), now))
+
+
+def is_sweep(arguments: Arguments) -> bool:
+    """A change of all that match: done in steps, it has no answer to be remembered."""
+    return isinstance(arguments[0], Change) and arguments[0].filter is not None
+
+
+def shortened(verb: str, arguments: Arguments, passed_s: float) -> Arguments:
+    """The call as it is made again: what was waited for an owner counts."""
+    passed_ms = int(passed_s * 1000)
+    if verb == "claim":
+        claim = cast("Claim", arguments[0])
+        left_ms = max(claim.wait_ms - passed_ms, 0)
+        return (
+            Claim(
+                claim.queues,
+                claim.n,
+                left_ms,
+                claim.worker,
+                claim.tasks,
+                claim.max_bytes,
+                claim.lease_ms,
+                claim.strict,
+            ),
+        )
+    if verb in ("watch", "events", "stream"):
+        *others, wait_ms = arguments
+        return (*others, max(cast("int", wait_ms) - passed_ms, 0))
+    return arguments

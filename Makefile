@@ -40,7 +40,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run test check format bench model simulate kill crash lock dist clean FORCE
+.PHONY: help setup compile run test check format bench model simulate kill share crash lock dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -99,6 +99,9 @@ simulate: setup compile ## Run the simulation on the compiled build (SEEDS=100)
 
 kill: setup compile ## Kill stores at work and count what is lost, on the compiled build (CYCLES=200)
 	@$(call with_compiled,$(BIN)/python -m tests.kill --cycles $(CYCLES) $(ARGS))
+
+share: setup compile ## Kill and stop owners of shared files and count what is lost, on the compiled build (CYCLES=200)
+	@$(call with_compiled,$(BIN)/python -m tests.share --cycles $(CYCLES) $(ARGS))
 
 crash: setup compile ## Lose power many times and balance the books, on the compiled build (IMAGES=10000)
 	@$(call with_compiled,$(BIN)/python -m tests.crash --images $(IMAGES) $(ARGS))

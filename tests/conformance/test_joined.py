@@ -27,7 +27,7 @@ class JoinedStore(SharedStore):
             store.attach(lambda: self._at, lambda: None)
         await self._owner.open(now)
         await super().open(now)
-        assert not self.is_owner
+        assert not self.is_owner()
 
     async def close(self) -> None:
         await super().close()

@@ -24,11 +24,13 @@ from tenure.core.token import SECRET_BYTES
 from tenure.engine.engine import Engine
 from tenure.engine.redo import Sections
 from tenure.engine.restore import Restore
+from tenure.store.embedded.hung import end_process
 
 APPLICATION_ID = 0x54656E75  # "Tenu"
 FORMAT = 1
 PAGE_BYTES = 4096
 BUSY_MS = 5_000
+OVER_BUSY_MS = 1_000
 REWRITE_BYTES = 64 * 1024  # SQLite writes less than 128 KiB at once
 NETWORK_KINDS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "glusterfs", "ceph", "lustre"})
 
@@ -87,16 +89,16 @@ class StoreFile:
         refuse_network(self.path)
         self._take_ownership(over is not None)
         try:
-            db = self.connect()
-            try:
-                self._prepare(db, over)
-            finally:
-                db.close()
-            if over is not None:
-                os.rename(self._new_lock_path(), self._lock_path())
+            if over is None:
+                self._begin(None)
+            else:
+                self._pass_over(over)
             self.tell(False)
         except BaseException as error:
             self.release()
+            if over is not None:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._new_lock_path())
             if isinstance(error, apsw.Error):
                 raise _explained(self.path, error) from error
             if isinstance(error, KeyError | ValueError):
@@ -104,6 +106,31 @@ class StoreFile:
                     f"{self.path} is damaged: its meta table lacks {error}; restore it from a backup"
                 ) from error
             raise
+
+    def _begin(self, over: int | None) -> None:
+        db = self.connect()
+        try:
+            if over is not None:
+                db.set_busy_timeout(OVER_BUSY_MS)
+            self._prepare(db, over)
+        finally:
+            db.close()
+
+    def _pass_over(self, epoch: int) -> None:
+        try:
+            self._begin(epoch)
+        except apsw.BusyError:
+            with open(self._lock_path(), "rb") as lock:
+                owner = _read_owner(lock.fileno())
+            if owner.epoch != epoch:  # another was faster
+                raise Owned(self.path, owner.pid, owner.epoch, not owner.serving) from None
+            if not end_process(owner.pid, self._lock_path()):
+                raise Unavailable(
+                    f"{self.path} is held by process {owner.pid}, which does not answer and cannot be ended from here;"
+                    " end it"
+                ) from None
+            self._begin(epoch)
+        os.rename(self._new_lock_path(), self._lock_path())
 
     def _lock_path(self) -> str:
         return f"{self.path}-owner"
@@ -187,17 +214,16 @@ class StoreFile:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
         db.execute("BEGIN IMMEDIATE")  # after it nothing of an older epoch can be committed
-        with db:
-            meta = read_meta(db)
-            if over and meta["epoch"] != over:
-                raise Owned(self.path, 0, int_of(meta["epoch"]), False)
-            self.secret = bytes_of(meta["secret"])
-            self.epoch = int_of(meta["epoch"]) + 1
-            self.reserved_id = int_of(meta["reserved_id"])
-            self.reserved_seq = int_of(meta["reserved_seq"])
-            self.closed_cleanly = bool(meta["closed_cleanly"])
-            self.position = max(int_of(one(db, "SELECT coalesce(max(n), 0) FROM journal")), int_of(meta["checkpoint"]))
-            write_meta(db, {"epoch": self.epoch, "closed_cleanly": 0})
+        meta = read_meta(db)
+        if over and meta["epoch"] != over:
+            raise Owned(self.path, 0, int_of(meta["epoch"]), False)
+        self.secret = bytes_of(meta["secret"])
+        self.epoch = int_of(meta["epoch"]) + 1
+        self.reserved_id = int_of(meta["reserved_id"])
+        self.reserved_seq = int_of(meta["reserved_seq"])
+        self.closed_cleanly = bool(meta["closed_cleanly"])
+        self.position = max(int_of(one(db, "SELECT coalesce(max(n), 0) FROM journal")), int_of(meta["checkpoint"]))
+        write_meta(db, {"epoch": self.epoch, "closed_cleanly": 0})
         db.execute("COMMIT")
 
     def _make(self, db: apsw.Connection) -> None:

@@ -172,7 +172,7 @@ class Link(asyncio.Protocol):
         self._pinging = asyncio.get_running_loop().call_later(PING_S, self._ping)
 
     def _send(self, body: bytes) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(body))
 
     def close(self) -> None:

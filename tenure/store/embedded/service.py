@@ -225,7 +225,7 @@ class _Connection(asyncio.Protocol):
 
     def _send(self, body: bytes) -> None:
         transport = self._transport
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         transport.write(frame(body))
         if transport.get_write_buffer_size() > UNSENT_BYTES_MAX:

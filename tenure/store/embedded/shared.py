@@ -64,7 +64,6 @@ class SharedStore:
     def capabilities(self) -> Capabilities:
         return CAPABILITIES
 
-    @property
     def is_owner(self) -> bool:
         return self._service is not None
 
@@ -169,7 +168,7 @@ class SharedStore:
             await self._store.close()
 
     async def tick(self, now: Now) -> Now | None:
-        if not self.is_owner:
+        if self._service is None:
             return None
         try:
             return await self._store.tick(now)

@@ -119,8 +119,9 @@ class SqliteStore(EmbeddedStore):
         self._cancel_timers()
         self._writer.stop()
         self._writer.give_up()
-        await asyncio.to_thread(self._writer.join, CLOSE_S)
-        await self._end(TakenOver(self._file.path))
+        ended = await asyncio.to_thread(self._writer.join, CLOSE_S)
+        # What the writer said last is heard before this goes on: some of it may have been committed in time.
+        await self._end(TakenOver(self._file.path) if ended else Unavailable("nobody knows what the disk has taken"))
 
     async def _end(self, error: Unavailable) -> None:
         self._file.release()
@@ -145,12 +146,11 @@ class SqliteStore(EmbeddedStore):
             raise TakenOver(self._file.path)
 
     def _lose(self) -> None:
-        """Everybody who waits is told to ask the new owner."""
+        """Nothing begins any more; who waits for a job is told to ask the new owner. What is with the writer may have
+        been committed before: it is answered when the writer says so, or when it has ended."""
         self._is_lost = True
         self._broken = "lost"
-        error = TakenOver(self._file.path)
-        self._refuse_all(error)
-        self._refuse_waiting(error)
+        self._refuse_waiting(TakenOver(self._file.path))
 
     def _refusal(self) -> Unavailable:
         return TakenOver(self._file.path) if self._is_lost else Unavailable(self._broken)
@@ -348,6 +348,7 @@ class SqliteStore(EmbeddedStore):
         """The disk does not take it. Those who wait are told; the writer goes on trying, unless it was fenced."""
         if isinstance(error, Fenced):
             self._lose()
+            self._refuse_all(self._refusal())
             return
         self._broken = f"{self._file.path} cannot be written ({error}); free some space or repair the disk, try again"
         self._refuse_all(self._refusal())

@@ -22,6 +22,7 @@ from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec
 from tenure.engine.parking import hindrance, hold_back, take
 from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
 from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
+from tenure.engine.session import CLAIM as CLAIM_VERB
 from tenure.engine.session import note
 from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rotation, Tenant, Waiter, World, join_lane
 
@@ -536,7 +537,7 @@ def serve(w: World, budget: i64) -> i64:
             if answer.ids:
                 forget_waiter(w, waiter)
                 if waiter.op is not None:
-                    note(w, waiter.tenant, waiter.op, answer)
+                    note(w, waiter.tenant, waiter.op, CLAIM_VERB, answer)
                 w.outbox.append((int(waiter.id), answer))
             else:
                 useless.append(int(waiter.id))

@@ -162,7 +162,7 @@ def _session_fact(w: World, entity: Entity) -> Fact | None:
             "last_at": int(session.last_at),
         }
     found = session.answers.get(cast("int", entity[2]))
-    return None if found is None else {"answer": _answer_fact(found[0]), "at": found[1]}
+    return None if found is None else {"answer": _answer_fact(found[0]), "at": found[1], "verb": found[2]}
 
 
 def _answer_fact(answer: object) -> Fact:

@@ -347,7 +347,7 @@ class Restore:
             return
         said = cast("Fact", fact["answer"])
         answer: object = _restore_claimed(self._w, said) if "token" in said else entity.read_answers(said)
-        session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]))
+        session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]), str(fact.get("verb", "")))
 
     def _restore_owed(self) -> None:
         w = self._w

@@ -368,7 +368,7 @@ class Session:
         self.number: i64 = number
         self.newest: i64 = 0
         self.forgotten: i64 = 0  # the newest counter whose answer is not remembered any more
-        self.answers: OrderedDict[int, tuple[object, int]] = OrderedDict()  # counter -> answer, elapsed
+        self.answers: OrderedDict[int, tuple[object, int, str]] = OrderedDict()  # counter -> answer, elapsed, verb
         self.last_at: i64 = 0
 
 

@@ -142,6 +142,10 @@ class Engine:
             forget_watch(w, watch)
         self._end(budget)
 
+    def waiting_claims(self) -> list[int]:
+        """The tickets of all claims that wait."""
+        return list(self._w.waiters)
+
     def give_back(self, claimed: Claimed, now: Now) -> None:
         """The answer could not be delivered: release what it leased, at once."""
         tokens = [claimed.token] * len(claimed.ids)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import apsw
 
+from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import EventsLost, InvalidRequest, Unavailable
 from tenure.core.record import Event, EventPage
@@ -160,6 +161,13 @@ class SqliteStore(EmbeddedStore):
             return  # a read: changes were refused before they began
         await self._safe_at(position, on_disk)
 
+    async def _surer(self, context: Context) -> None:
+        mode = context.durability
+        if mode in MODES and MODES.index(mode) > MODES.index(self._mode):
+            if self._broken is not None:
+                raise self._broken
+            await self._sure(context)
+
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""
         engine = self._engine
@@ -304,6 +312,24 @@ class SqliteStore(EmbeddedStore):
         for _, _, future in waiting:
             if not future.done():
                 future.set_exception(Unavailable(text))
+        if self._opened is not None:
+            self._refuse_waits(text)
+
+    def _refuse_waits(self, text: str) -> None:
+        """Claims that wait, and answers that were held back. No claim is left waiting while what was leased is given
+        back: else it would go from one to the next as long as the disk refuses, and each time spend a delivery.
+        """
+        held, self._held = self._held, []
+        refused: list[tuple[int, object]] = [(ticket, None) for ticket in self._engine.waiting_claims()]
+        for ticket, _ in refused:
+            self._engine.withdraw(ticket, self._now)
+        refused += [pair for _, outbox in held for pair in outbox]
+        for ticket, answer in refused:
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                future.set_exception(Unavailable(text))
+            if isinstance(answer, Claimed) and answer.ids:
+                self._engine.give_back(answer, self._now)
 
     # Time and checkpoints.
 

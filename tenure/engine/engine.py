@@ -237,7 +237,7 @@ class Engine:
 
     def load(self, context: Context, request: Load, now: Now) -> LoadReport:
         budget = self._begin(now)
-        report = load(self._w, context.tenant, request)
+        report = load(self._w, context, request)
         self._end(budget)
         return report
 

@@ -30,6 +30,7 @@ ERROR_MESSAGE_BYTES_MAX: Final = 4 * KIB
 ERROR_TRACE_BYTES_MAX: Final = 32 * KIB
 LOG_LINE_BYTES_MAX: Final = 4 * KIB
 LOG_LINES_MAX: Final = 100
+HISTORY_MAX: Final = 100
 STREAM_ITEM_BYTES_MAX: Final = 64 * KIB
 STREAM_BYTES_MAX: Final = 16 * MIB
 WAIT_MS_MAX: Final = 600_000
@@ -212,6 +213,9 @@ metadata: Final = _metadata
 tags: Final = _texts(TAGS_MAX, TAG_BYTES_MAX)
 wait_ms: Final = _integer(0, WAIT_MS_MAX)
 worker_name: Final = _text(WORKER_BYTES_MAX, empty=True)
+whole: Final = _integer
+choice: Final = _choice
+text: Final = _text
 
 OPTION_RULES: Final[dict[str, Rule]] = {
     "queue": name,

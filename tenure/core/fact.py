@@ -48,3 +48,4 @@ class SideFact(msgspec.Struct, omit_defaults=True, kw_only=True):
     aside_at: int = 0
     flow: int = 0
     parent: int = 0
+    worker: str = ""

@@ -133,8 +133,44 @@ class StreamItem(msgspec.Struct, frozen=True):
     data: bytes
 
 
+class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job that is imported has behind it, in the words of `JobRecord`; `id` and `parent` are the old store's."""
+
+    id: int = 0
+    state: str = "ready"
+    attempt: int = 0
+    delivery: int = 0
+    created_at: int = 0
+    run_at: int = 0
+    ready_at: int = 0
+    started_at: int = 0
+    ended_at: int = 0
+    lease_until: int = 0
+    worker: str = ""
+    progress: Progress | None = None
+    result: bytes | None = None
+    error: Failed | None = None
+    reason: str = ""
+    parent: int = 0
+    replays: int = 0
+    history: tuple[Ended, ...] = ()
+
+
+class LoadedRow(msgspec.Struct, frozen=True):
+    """What became of one row of a load: its id, or why it was refused. `source` is the id it had in the old store."""
+
+    id: int
+    source: int = 0
+    duplicate: bool = False
+    code: str = ""
+    message: str = ""
+
+
 class LoadReport(msgspec.Struct, frozen=True):
-    """What a load holds: rows staged and, once published, how many were new, there already, or refused."""
+    """What a load holds: rows staged and, once published, how many were new, there already, or refused.
+
+    `outcomes` is filled by READ: what became of each row of one chunk, as far as they have been let in.
+    """
 
     rows: int
     new: int = 0
@@ -142,6 +178,7 @@ class LoadReport(msgspec.Struct, frozen=True):
     refused: int = 0
     published: bool = False
     done: bool = False
+    outcomes: tuple[LoadedRow, ...] = ()
 
 
 class JobPage(msgspec.Struct, frozen=True):

@@ -8,12 +8,16 @@ item, so that a bad one harms no other.
 from typing import Final
 
 from tenure.core.job import Extras, Options
+from tenure.core.record import Past
 
 CLAIM_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class Batch:
-    """Jobs to enqueue. `options` serves every job, unless `each` gives one per job; `extras`, one per job or none."""
+    """Jobs to enqueue. `options` serves every job, unless `each` gives one per job; `extras`, one per job or none.
+
+    `pasts`, one per job, makes whole records of them: only in an admin's load.
+    """
 
     def __init__(
         self,
@@ -22,12 +26,14 @@ class Batch:
         extras: list[Extras | None] | None = None,
         each: list[Options] | None = None,
         atomic: bool = False,
+        pasts: list[Past] | None = None,
     ) -> None:
         self.options = options
         self.payloads = payloads
         self.extras = extras
         self.each = each
         self.atomic = atomic
+        self.pasts = pasts
 
 
 class Pick:
@@ -255,12 +261,13 @@ class Configure:
 STAGE: Final = 0
 PUBLISH: Final = 1
 ABORT: Final = 2
+READ: Final = 3
 
 
 class Load:
     """A set of jobs that becomes visible at once.
 
-    STAGE adds a chunk; PUBLISH names the writing that counts per part.
+    STAGE adds a chunk; PUBLISH names the writing that counts per part; READ asks what became of a chunk's rows.
     """
 
     def __init__(

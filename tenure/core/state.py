@@ -60,6 +60,7 @@ DELAY: Final = 17
 UPDATE: Final = 18
 REPLAY: Final = 19
 REMOVE: Final = 20
+IMPORT: Final = 21
 
 CAUSE_NAMES: Final = (
     "enqueue",
@@ -83,6 +84,7 @@ CAUSE_NAMES: Final = (
     "update",
     "replay",
     "remove",
+    "import",
 )
 
 # Why a job ended `failed`.
@@ -135,6 +137,7 @@ TRANSITIONS: Final[dict[int, tuple[tuple[int, ...], tuple[int, ...]]]] = {
     UPDATE: (LIVE, LIVE),
     REPLAY: ((FAILED,), (BLOCKED, SCHEDULED, READY)),
     REMOVE: ((*_WAITING, *TERMINAL), (GONE,)),
+    IMPORT: ((NEW,), (*_WAITING, *TERMINAL)),
 }
 
 

@@ -12,7 +12,7 @@ def check_item(w: World, tenant: str, options: Options, payload: object, extras:
         return InvalidRequest("payload", payload, "it must be bytes")
     if len(payload) > w.payload_bytes_max:
         return PayloadTooLarge(len(payload), int(w.payload_bytes_max))
-    error = _check_options(w, tenant, options, extras)
+    error = check_options(w, tenant, options, extras)
     if error is not None:
         return error
     run_at = run_time(w, options, extras)
@@ -39,7 +39,7 @@ def expiry_time(w: World, options: Options, extras: Extras | None) -> i64:
     return w.wall_ms + options.ttl_ms if options.ttl_ms else 0
 
 
-def _check_options(w: World, tenant: str, options: Options, extras: Extras | None) -> Error | None:
+def check_options(w: World, tenant: str, options: Options, extras: Extras | None) -> Error | None:
     if options.lifo:
         if extras is not None and extras.group:
             return InvalidRequest("lifo", True, "a group keeps the order of joining; leave out lifo or group")

@@ -6,6 +6,7 @@ a claim looks at each job that it does not take at most once.
 """
 
 from collections import OrderedDict
+from heapq import heappop, heappush
 from typing import Final
 
 from mypy_extensions import i64
@@ -22,6 +23,7 @@ from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec
 from tenure.engine.parking import hindrance, hold_back, take
 from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
 from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
+from tenure.engine.session import CLAIM as CLAIM_VERB
 from tenure.engine.session import note
 from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rotation, Tenant, Waiter, World, join_lane
 
@@ -515,38 +517,49 @@ def forget_waiter(w: World, waiter: Waiter) -> None:
 def serve(w: World, budget: i64) -> i64:
     """Queues became claimable: answer those who wait for them, first come first served, as long as there are jobs.
 
-    Within the budget: what is left over waits for the next step. Answers the budget left.
+    Over all those queues together: who waits for several may take from any of them, and would else pass one who came
+    before. Within the budget: what is left over waits for the next step. Answers the budget left.
     """
+    line: list[tuple[int, int]] = []  # the first who waits for each queue: ticket, place in w.dirty
+    useless: list[list[int]] = []
     at = 0
-    while at < len(w.dirty) and budget > 0:
-        q = w.queues[w.dirty[at]]
-        at += 1
-        useless: list[int] = []
-        while q.order.size > 0 or q.asides is not None:
-            if budget <= 0:
-                at -= 1
-                break
-            if not q.lane.waiting:
-                break
-            waiter = _first_waiter(w, q, useless)
-            if waiter is None:
-                break
+    while budget > 0:
+        while at < len(w.dirty):
+            useless.append([])
+            _stand_in(w, line, at, useless)
+            at += 1
+        if not line:
+            w.dirty.clear()
+            return budget
+        ticket, place = heappop(line)
+        waiter = _first_waiter(w, w.queues[w.dirty[place]], useless[place])
+        if waiter is not None and waiter.id == ticket:
             answer = claim_now(w, waiter.claim, waiter.tenant, waiter.tenants, waiter.connection, budget)
             budget -= len(answer.ids)
             if answer.ids:
                 forget_waiter(w, waiter)
                 if waiter.op is not None:
-                    note(w, waiter.tenant, waiter.op, answer)
+                    note(w, waiter.tenant, waiter.op, CLAIM_VERB, answer)
                 w.outbox.append((int(waiter.id), answer))
             else:
-                useless.append(int(waiter.id))
-    del w.dirty[:at]
+                useless[place].append(int(waiter.id))
+        _stand_in(w, line, place, useless)
+    left = [w.dirty[place] for place in sorted({place for _, place in line})]
+    w.dirty = left + w.dirty[at:]
     return budget
+
+
+def _stand_in(w: World, line: list[tuple[int, int]], place: int, useless: list[list[int]]) -> None:
+    waiter = _first_waiter(w, w.queues[w.dirty[place]], useless[place])
+    if waiter is not None:
+        heappush(line, (int(waiter.id), place))
 
 
 def _first_waiter(w: World, q: Queue, useless: list[int]) -> Waiter | None:
     """Who came first among those who may take from the queue; of those who know the same tasks one try is enough."""
     best = 0
+    if not q.lane.waiting or (q.order.size == 0 and q.asides is None):
+        return None
     tables = [q.lane.waiters]
     own = q.lane.waiters_of.get(q.tenant_name)
     if own is not None:

@@ -141,15 +141,19 @@ def take_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
         q.unique.set(extras.unique_key, job.id)
         side.holds_unique = True
     if extras.idempotency_key:
-        if q.idempotent is None:
-            q.idempotent = {}
-        name = f"{options.task}\n{extras.idempotency_key}"
-        entry = IdempotencyKey(w.wall_ms + options.idempotency_ttl_ms, w.next_alarm_id(), q.number, name, job.id)
-        q.idempotent[name] = entry
-        w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, name))
-        w.wall.add(entry)
+        hold_idempotency(w, q, job, extras.idempotency_key, w.wall_ms + options.idempotency_ttl_ms)
     if extras.debounce_key:
         _open_window(w, q, job, extras.debounce_key)
+
+
+def hold_idempotency(w: World, q: Queue, job: Job, key: str, until: i64) -> None:
+    if q.idempotent is None:
+        q.idempotent = {}
+    name = f"{job.spec.options.task}\n{key}"
+    entry = IdempotencyKey(until, w.next_alarm_id(), q.number, name, job.id)
+    q.idempotent[name] = entry
+    w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, name))
+    w.wall.add(entry)
 
 
 def _open_window(w: World, q: Queue, job: Job, key: str) -> None:

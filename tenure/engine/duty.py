@@ -35,10 +35,9 @@ from tenure.engine.change import apply, become_ready
 from tenure.engine.claim import forget_waiter, serve
 from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
-from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
-from tenure.engine.load import drop_chunks, mark_load
+from tenure.engine.load import drop_chunks, let_in, mark_load
 from tenure.engine.parking import settle_limits, top_up
 from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
 from tenure.engine.query import matches
@@ -478,20 +477,12 @@ def _publish(w: World, owed: Owed, budget: i64) -> i64:
     """Let the jobs of a published load in, like any enqueue; room was kept for them when they were staged."""
     staged = w.loads[w.load_names[int(owed.id)]]
     w.journal.mark((journal.LOAD, staged.tenant, staged.load_id))
+    keys = list(staged.chunks)
     while owed.batches and budget > 0:
         batch = owed.batches[0]
-        at = owed.at
-        options = batch.options if batch.each is None else batch.each[at]
-        extras = None if batch.extras is None else batch.extras[at]
-        outcome = enqueue_one(w, staged.tenant, options, batch.payloads[at], extras, True)
-        if outcome.error is not None:
-            staged.refused += 1
-        elif outcome.duplicate:
-            staged.duplicates += 1
-        else:
-            staged.new += 1
-        w.staged_jobs -= 1
-        staged.jobs -= 1
+        key = keys[len(keys) - len(owed.batches)]
+        let_in(w, staged, key, batch, int(owed.at))
+        w.journal.mark((journal.GIVEN, staged.tenant, staged.load_id, *key))
         budget -= 1
         owed.at += 1
         if owed.at >= len(batch.payloads):

@@ -8,7 +8,7 @@ owed to dependents.
 
 from mypy_extensions import i32, i64
 
-from tenure.core import event
+from tenure.core import bound, event
 from tenure.core.record import Ended, Failed
 from tenure.core.state import (
     CAUSE_NAMES,
@@ -42,8 +42,6 @@ from tenure.engine.query import record
 from tenure.engine.removal import keep
 from tenure.engine.ring import activate, reactivate_tenant
 from tenure.engine.world import OWED_DEPENDENTS, OWED_UNPIN, UNLIMITED, Holdover, Owed, Queue, World
-
-HISTORY_MAX = 100
 
 
 def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
@@ -280,7 +278,7 @@ def remember(w: World, job: Job, attempt: i64, cause: i64, error: Failed | None)
             error,
         )
     )
-    if len(side.history) > HISTORY_MAX:
+    if len(side.history) > bound.HISTORY_MAX:
         del side.history[0]
     if error is not None:
         side.error = error

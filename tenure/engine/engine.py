@@ -27,7 +27,7 @@ from tenure.engine.job import Job
 from tenure.engine.load import load
 from tenure.engine.place import side_of
 from tenure.engine.redo import take
-from tenure.engine.session import NOT_SEEN, look_up, note, still_leased
+from tenure.engine.session import CHANGE, CLAIM, ENQUEUE, NOT_SEEN, SETTLE, look_up, note, still_leased
 from tenure.engine.settle import append, extend, settle
 from tenure.engine.unsaved import Unsaved
 from tenure.engine.verify import verify
@@ -142,6 +142,10 @@ class Engine:
             forget_watch(w, watch)
         self._end(budget)
 
+    def waiting_claims(self) -> list[int]:
+        """The tickets of all claims that wait."""
+        return list(self._w.waiters)
+
     def give_back(self, claimed: Claimed, now: Now) -> None:
         """The answer could not be delivered: release what it leased, at once."""
         tokens = [claimed.token] * len(claimed.ids)
@@ -154,14 +158,14 @@ class Engine:
         budget = self._begin(now)
         op = context.op
         if op is not None:
-            seen = look_up(self._w, context.tenant, op)
+            seen = look_up(self._w, context.tenant, op, ENQUEUE)
             if seen is not NOT_SEEN:
                 assert isinstance(seen, Answers)
                 return seen
         answers = enqueue(self._w, context.tenant, batch, False)
         self._end(budget + len(batch.payloads))
         if op is not None:
-            note(self._w, context.tenant, op, answers)
+            note(self._w, context.tenant, op, ENQUEUE, answers)
         return answers
 
     def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
@@ -169,7 +173,7 @@ class Engine:
         w = self._w
         op = context.op
         if op is not None:
-            seen = look_up(w, context.tenant, op)
+            seen = look_up(w, context.tenant, op, CLAIM)
             if seen is not NOT_SEEN:
                 assert isinstance(seen, Claimed)
                 again = still_leased(w, seen)
@@ -181,7 +185,7 @@ class Engine:
         if not answer.ids and claim.wait_ms > 0:
             answer.ticket = int(wait(w, claim, context.tenant, context.tenants, context.connection, op))
         elif op is not None:
-            note(w, context.tenant, op, answer)
+            note(w, context.tenant, op, CLAIM, answer)
         self._end(budget)
         return answer
 
@@ -189,14 +193,14 @@ class Engine:
         budget = self._begin(now)
         op = context.op
         if op is not None:
-            seen = look_up(self._w, context.tenant, op)
+            seen = look_up(self._w, context.tenant, op, SETTLE)
             if seen is not NOT_SEEN:
                 assert isinstance(seen, Answers)
                 return seen
         answers = settle(self._w, context, request)
         self._end(budget)
         if op is not None:
-            note(self._w, context.tenant, op, answers)
+            note(self._w, context.tenant, op, SETTLE, answers)
         return answers
 
     def extend(self, context: Context, request: Extend, now: Now) -> Extended:
@@ -209,14 +213,14 @@ class Engine:
         budget = self._begin(now)
         op = context.op
         if op is not None:
-            seen = look_up(self._w, context.tenant, op)
+            seen = look_up(self._w, context.tenant, op, CHANGE)
             if seen is not NOT_SEEN:
                 assert isinstance(seen, Answers)
                 return seen
         answers = change(self._w, context, request)
         self._end(budget)
         if op is not None:
-            note(self._w, context.tenant, op, answers)
+            note(self._w, context.tenant, op, CHANGE, answers)
         return answers
 
     def append(self, context: Context, request: Append, now: Now) -> int:
@@ -233,7 +237,7 @@ class Engine:
 
     def load(self, context: Context, request: Load, now: Now) -> LoadReport:
         budget = self._begin(now)
-        report = load(self._w, context.tenant, request)
+        report = load(self._w, context, request)
         self._end(budget)
         return report
 

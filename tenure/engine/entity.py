@@ -6,17 +6,24 @@ never used again for something else.
 
 from typing import cast
 
+import msgspec
+
 from tenure.core.answer import Answers, Claimed, Outcome
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Bucket, Rate
+from tenure.core.record import Past
 from tenure.core.request import Batch, Change, Filter
 from tenure.engine import journal
 from tenure.engine.journal import Entity
 from tenure.engine.specs import options_fact, read_options
+from tenure.engine.staged import Given, Key, numbers
 from tenure.engine.world import OWED_PUBLISH, OWED_SWEEP, Limit, LimitSettings, Owed, Queue, Settings, Tenant, World
 
 Fact = dict[str, object]
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Past).decode
 
 
 def entity_fact(w: World, entity: Entity) -> Fact | None:
@@ -39,7 +46,7 @@ def entity_fact(w: World, entity: Entity) -> Fact | None:
         return _key_of_queue_fact(w, entity)
     if kind == journal.CUSTOM:
         return _custom_fact(w, str(entity[1]), str(entity[2]))
-    if kind == journal.LOAD or kind == journal.CHUNK:
+    if kind == journal.LOAD or kind == journal.CHUNK or kind == journal.GIVEN:
         return _load_fact(w, entity)
     assert kind == journal.SWEEP
     return _sweep_fact(_owed(w, OWED_SWEEP, cast("int", entity[1])))
@@ -162,7 +169,7 @@ def _session_fact(w: World, entity: Entity) -> Fact | None:
             "last_at": int(session.last_at),
         }
     found = session.answers.get(cast("int", entity[2]))
-    return None if found is None else {"answer": _answer_fact(found[0]), "at": found[1]}
+    return None if found is None else {"answer": _answer_fact(found[0]), "at": found[1], "verb": found[2]}
 
 
 def _answer_fact(answer: object) -> Fact:
@@ -191,11 +198,7 @@ def _ids_fact(ids: list[int]) -> list[int]:
 
 
 def read_ids(fact: object) -> list[int]:
-    runs = cast("list[int]", fact)
-    ids: list[int] = []
-    for at in range(0, len(runs), 2):
-        ids.extend(range(runs[at], runs[at] + runs[at + 1]))
-    return ids
+    return numbers(cast("list[int]", fact))
 
 
 def _outcome_fact(outcome: Outcome) -> list[object]:
@@ -261,8 +264,11 @@ def _load_fact(w: World, entity: Entity) -> Fact | None:
     staged = w.loads.get((str(entity[1]), str(entity[2])))
     if staged is None:
         return None
-    if entity[0] == journal.CHUNK:
-        batch = staged.chunks.get(cast("tuple[int, str, int]", (entity[3], entity[4], entity[5])))
+    if entity[0] != journal.LOAD:
+        key = cast("Key", (entity[3], entity[4], entity[5]))
+        if entity[0] == journal.GIVEN:
+            return _given_fact(staged.given.get(key))
+        batch = staged.chunks.get(key)
         return None if batch is None else batch_fact(batch)
     owed = _owed(w, OWED_PUBLISH, int(staged.number))
     return {
@@ -280,27 +286,48 @@ def _load_fact(w: World, entity: Entity) -> Fact | None:
     }
 
 
+def _given_fact(given: Given | None) -> Fact | None:
+    if given is None:
+        return None
+    refused = [[at, code, message] for at, (code, message) in given.refused.items()]
+    return {"ids": given.ids, "sources": given.sources, "duplicates": given.duplicates, "refused": refused}
+
+
+def read_given(fact: Fact) -> Given:
+    given = Given()
+    given.ids = cast("list[int]", fact["ids"])
+    given.sources = cast("list[int]", fact["sources"])
+    given.duplicates = cast("list[int]", fact["duplicates"])
+    for at, code, message in cast("list[tuple[int, str, str]]", fact["refused"]):
+        given.refused[at] = (code, message)
+    given.rows = sum(given.ids[1::2])
+    return given
+
+
 def batch_fact(batch: Batch) -> Fact:
     each = [batch.options] if batch.each is None else batch.each
     known: dict[Options, int] = {}
-    numbers = [known.setdefault(options, len(known)) for options in each]
+    places = [known.setdefault(options, len(known)) for options in each]
     return {
         "options": [options_fact(options) for options in known],
-        "each": None if batch.each is None else numbers,
+        "each": None if batch.each is None else places,
         "payloads": batch.payloads,
         "extras": None if batch.extras is None else [_extras_fact(extras) for extras in batch.extras],
+        "pasts": None if batch.pasts is None else [_pack(past) for past in batch.pasts],
     }
 
 
 def read_batch(fact: Fact) -> Batch:
     options = [read_options(each) for each in cast("list[Fact]", fact["options"])]
-    numbers = cast("list[int] | None", fact["each"])
+    places = cast("list[int] | None", fact["each"])
     extras = cast("list[Fact | None] | None", fact["extras"])
+    pasts = cast("list[bytes] | None", fact.get("pasts"))
     return Batch(
         options[0],
         cast("list[bytes]", fact["payloads"]),
         None if extras is None else [None if each is None else read_extras(each) for each in extras],
-        None if numbers is None else [options[number] for number in numbers],
+        None if places is None else [options[place] for place in places],
+        pasts=None if pasts is None else [_unpack(past) for past in pasts],
     )
 
 

@@ -3,13 +3,14 @@
 Events that come in a row and differ only in their job are one run: a header, then a few bytes per event. 10,000 jobs
 enqueued by one request cost about five bytes each.
 
-Format, version 1. Numbers and texts as in `engine.code`, unless said otherwise.
+Format, version 2 (1 had no layout IMPORTED). Numbers and texts as in `engine.code`, unless said otherwise.
 
     run     bytes u32 · count u32 · layout u8 · type u8 · cause u8 · state+1 u8 · at i64 · first seq i64
             tenant · queue · task · worker, then the layout's header and rows; job ids are signed steps from the last
     ENQUEUED  header: priority signed, max_attempts, limit keys (count, texts)
               row: id, run_at - at signed, expires_at - at signed or 0, payload bytes,
                    flags (1 group, 2 unique hash, 4 depends_on), then those
+    IMPORTED  as ENQUEUED; at the end of a row attempt, delivery, at - created_at, reason
     STARTED   row: id, job_seq, attempt, delivery, at - ready_at
     ENDED     header: reason, error type, message, fingerprint
               row: id, job_seq, attempt, delivery, at - created_at, at - ready_at, at - started_at, result bytes,
@@ -37,7 +38,7 @@ from tenure.engine.code import Cursor, patch, put, put_signed, put_text
 from tenure.engine.job import NO_SPEC, Job, Spec
 from tenure.engine.journal import Journal
 
-VERSION: Final = 1
+VERSION: Final = 2
 CHUNK_BYTES: Final = 64 * 1024
 CHUNKS_MIN: Final = 64  # retention drops whole chunks, so what is kept is at least in so many
 
@@ -46,6 +47,7 @@ L_STARTED: Final = 2
 L_ENDED: Final = 3
 L_PLAIN: Final = 4
 L_NOTICE: Final = 5
+L_IMPORTED: Final = 6
 
 NO_FAILURE: Final = Failed()
 
@@ -100,6 +102,19 @@ class EventLog:
 
     def enqueued(self, job: Job, type: i64, cause: i64) -> None:
         self._open(L_ENQUEUED, type, cause, job.state, job.spec, "", "", NO_FAILURE)
+        self._put_asked(job)
+
+    def imported(self, job: Job, type: i64, cause: i64, reason: str) -> None:
+        """A job that came with a past. Its first event here says how far it had got."""
+        self._open(L_IMPORTED, type, cause, job.state, job.spec, "", "", NO_FAILURE)
+        self._put_asked(job)
+        out = self._out
+        put(out, i64(job.attempt))
+        put(out, i64(job.delivery))
+        put(out, self._at - job.created_at)
+        put_text(out, reason)
+
+    def _put_asked(self, job: Job) -> None:
         out = self._out
         self._step_to(job.id)
         put_signed(out, job.run_at - self._at)
@@ -244,7 +259,7 @@ class EventLog:
             self._encoded_worker = worker
             self._worker_bytes = _text(worker)
         out.write(self._worker_bytes)
-        if layout == L_ENQUEUED:
+        if layout == L_ENQUEUED or layout == L_IMPORTED:
             options = spec.options
             put_signed(out, options.priority)
             put(out, options.max_attempts)
@@ -388,7 +403,7 @@ class Reader(Cursor):
         self._error_type = ""
         self._message = ""
         self._fingerprint = ""
-        if self._layout == L_ENQUEUED:
+        if self._layout == L_ENQUEUED or self._layout == L_IMPORTED:
             self._priority = self.signed()
             self._max_attempts = self.number()
             keys: list[str] = []
@@ -421,7 +436,7 @@ class Reader(Cursor):
     def _row(self, seq: i64, id: i64) -> Event:
         at: i64 = self._time
         layout: i64 = self._layout
-        if layout == L_ENQUEUED:
+        if layout == L_ENQUEUED or layout == L_IMPORTED:
             return self._enqueued(seq, id)
         job_seq: i64 = self.number()
         attempt: i64 = self.number()
@@ -491,6 +506,15 @@ class Reader(Cursor):
             while left > 0:
                 depends_on.append(self.number())
                 left -= 1
+        attempt: i64 = 0
+        delivery: i64 = 0
+        enqueued_at: i64 = 0
+        reason = ""
+        if self._layout == L_IMPORTED:
+            attempt = self.number()
+            delivery = self.number()
+            enqueued_at = self._time - self.number()
+            reason = self.text()
         return Event(
             seq=int(seq),
             job_seq=1,
@@ -501,6 +525,8 @@ class Reader(Cursor):
             task=self._task,
             job=int(id),
             state=self._state,
+            attempt=int(attempt),
+            delivery=int(delivery),
             cause=self._cause,
             run_at=int(run_at),
             expires_at=int(self._time + expires) if expires else 0,
@@ -511,6 +537,8 @@ class Reader(Cursor):
             depends_on=tuple(depends_on),
             unique_hash=unique,
             payload_bytes=int(payload_bytes),
+            enqueued_at=int(enqueued_at),
+            reason=reason,
         )
 
 

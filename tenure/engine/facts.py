@@ -195,6 +195,7 @@ def side_fact(job: Job, side: Side) -> SideFact:
         aside_at=int(side.aside_at) if job.place == ASIDE else 0,
         flow=int(side.flow),
         parent=int(side.parent),
+        worker=side.worker,
     )
     extras = side.extras
     if extras is not None:
@@ -254,6 +255,7 @@ def read_side(fact: SideFact) -> Side:
     side.aside_at = fact.aside_at
     side.flow = fact.flow
     side.parent = fact.parent
+    side.worker = fact.worker
     return side
 
 

@@ -116,6 +116,7 @@ class Side:
         self.tags: tuple[str, ...] = ()
         self.flow: i64 = 0
         self.parent: i64 = 0
+        self.worker: str = ""  # of the last attempt, when that was in the store it was imported from
 
 
 @mypyc_attr(acyclic=True)

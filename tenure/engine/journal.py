@@ -32,6 +32,7 @@ CUSTOM: Final = 10  # (tenant, custom id): how a removed job ended
 LOAD: Final = 11  # (tenant, load id)
 CHUNK: Final = 12  # (tenant, load id, part, writing, chunk)
 SWEEP: Final = 13  # (ticket)
+GIVEN: Final = 14  # (tenant, load id, part, writing, chunk): what became of its rows
 
 Entity = tuple[object, ...]
 

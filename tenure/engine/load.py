@@ -1,25 +1,39 @@
 """Loads: jobs staged out of sight and published together."""
 
+import msgspec
+
 from tenure.core import bound
-from tenure.core.error import Conflict, InvalidRequest, Overloaded, PayloadTooLarge
-from tenure.core.record import LoadReport
-from tenure.core.request import ABORT, PUBLISH, STAGE, Batch, Load
+from tenure.core.error import Conflict, Forbidden, InvalidRequest, Overloaded, PayloadTooLarge
+from tenure.core.record import LoadedRow, LoadReport
+from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Batch, Load
+from tenure.core.tenant import ADMIN, Context
 from tenure.engine import journal
 from tenure.engine.alarm import LOAD, Alarm
-from tenure.engine.world import DAY_MS, OWED_PUBLISH, Owed, Staged, World
+from tenure.engine.enqueue import enqueue_one
+from tenure.engine.past import bring_in, check_pasts
+from tenure.engine.staged import Given, Key, Staged, numbers
+from tenure.engine.world import DAY_MS, HOUR_MS, OWED_PUBLISH, Owed, World
 
 PUBLISHED_MS = 7 * DAY_MS
+LOADS_MAX = 100_000
+REFUSALS_KEPT = 1_000  # reasons, of a load
+UNTOLD = ("", f"refused; only the first {REFUSALS_KEPT} refusals of a load keep their reason")
 
 
-def load(w: World, tenant: str, request: Load) -> LoadReport:
+def load(w: World, context: Context, request: Load) -> LoadReport:
+    tenant = context.tenant
     bound.key_text("load_id", request.load_id)
     if request.step == STAGE:
+        if request.batch is not None and request.batch.pasts is not None and not context.roles & ADMIN:
+            raise Forbidden("to import whole records takes the role admin; ask for it, or leave the pasts out")
         return _stage(w, tenant, request)
+    if request.step == READ:
+        return _read(w, tenant, request)
     if request.step == PUBLISH:
         return _publish(w, tenant, request)
     if request.step == ABORT:
         return _abort(w, tenant, request.load_id)
-    raise InvalidRequest("step", request.step, "it must be stage, publish or abort")
+    raise InvalidRequest("step", request.step, "it must be stage, publish, abort or read")
 
 
 def report(staged: Staged) -> LoadReport:
@@ -42,6 +56,8 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     if w.jobs + w.staged_jobs + count - before > w.settings.jobs_max:
         raise Overloaded(f"the store ({int(w.settings.jobs_max)} jobs)", 1_000)
     if staged is None:
+        if len(w.loads) >= LOADS_MAX:
+            raise Overloaded(f"the store ({LOADS_MAX} loads, published ones for 7 days included)", HOUR_MS)
         staged = Staged(w.next_alarm_id(), tenant, request.load_id)
         w.loads[(tenant, request.load_id)] = staged
         w.load_names[int(staged.number)] = (tenant, request.load_id)
@@ -63,6 +79,7 @@ def _check_chunk(w: World, batch: Batch) -> None:
     for name, length in (
         ("extras", count if batch.extras is None else len(batch.extras)),
         ("each", count if batch.each is None else len(batch.each)),
+        ("pasts", count if batch.pasts is None else len(batch.pasts)),
     ):
         if length != count:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
@@ -72,6 +89,8 @@ def _check_chunk(w: World, batch: Batch) -> None:
             raise InvalidRequest(f"payloads[{at}]", payload, "it must be bytes")
         if len(payload) > w.payload_bytes_max:
             raise PayloadTooLarge(len(payload), int(w.payload_bytes_max))
+    if batch.pasts is not None:
+        check_pasts(w, batch)
 
 
 def _publish(w: World, tenant: str, request: Load) -> LoadReport:
@@ -115,12 +134,71 @@ def mark_load(w: World, staged: Staged) -> None:
     w.journal.mark((journal.LOAD, staged.tenant, staged.load_id))
     for key in staged.chunks:
         w.journal.mark((journal.CHUNK, staged.tenant, staged.load_id, *key))
+    for key in staged.given:
+        w.journal.mark((journal.GIVEN, staged.tenant, staged.load_id, *key))
+
+
+def let_in(w: World, staged: Staged, key: Key, batch: Batch, at: int) -> None:
+    """One row of a published load, like any enqueue, or with its past; what becomes of it is noted."""
+    options = batch.options if batch.each is None else batch.each[at]
+    extras = None if batch.extras is None else batch.extras[at]
+    source = 0
+    if batch.pasts is None:
+        outcome = enqueue_one(w, staged.tenant, options, batch.payloads[at], extras, True)
+    else:
+        past = batch.pasts[at]
+        source = past.id
+        outcome = bring_in(w, staged, options, batch.payloads[at], extras, past)
+    given = staged.given.get(key)
+    if given is None:
+        given = Given()
+        staged.given[key] = given
+    error = outcome.error
+    if error is not None:
+        if staged.refused < REFUSALS_KEPT:
+            given.refused[int(given.rows)] = (error.code, error.message)
+        staged.refused += 1
+    elif outcome.duplicate:
+        given.duplicates.append(int(given.rows))
+        staged.duplicates += 1
+    else:
+        staged.new += 1
+    given.add(outcome.id, source)
+    w.staged_jobs -= 1
+    staged.jobs -= 1
+
+
+def _read(w: World, tenant: str, request: Load) -> LoadReport:
+    staged = w.loads.get((tenant, request.load_id))
+    if staged is None:
+        raise InvalidRequest("load_id", request.load_id, "nothing is known of it; it may be over 7 days old")
+    key = (request.part, request.writing, request.chunk)
+    given = staged.given.get(key)
+    if given is None and key not in staged.chunks:
+        raise InvalidRequest("chunk", f"{key[0]}: {key[1]}: {key[2]}", "that chunk is not in the load")
+    known = report(staged)
+    return known if given is None else msgspec.structs.replace(known, outcomes=_outcomes(given))
+
+
+def _outcomes(given: Given) -> tuple[LoadedRow, ...]:
+    ids = numbers(given.ids)
+    sources = numbers(given.sources)
+    duplicates = set(given.duplicates)
+    rows: list[LoadedRow] = []
+    for at in range(len(ids)):
+        if ids[at]:
+            rows.append(LoadedRow(ids[at], sources[at], at in duplicates))
+        else:
+            code, message = given.refused.get(at, UNTOLD)
+            rows.append(LoadedRow(0, sources[at], False, code, message))
+    return tuple(rows)
 
 
 def drop_chunks(w: World, staged: Staged) -> None:
     """All jobs of a published load have been let in."""
     mark_load(w, staged)
     staged.chunks = {}
+    staged.ids = {}
 
 
 def _abort(w: World, tenant: str, load_id: str) -> LoadReport:

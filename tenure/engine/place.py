@@ -44,9 +44,14 @@ def group_of(q: Queue, job: Job) -> Group | None:
 
 def make_ready(w: World, q: Queue, job: Job, renew: bool) -> None:
     """The job may run now. With `renew` it gets a new ready number, else it keeps the one it has."""
+    job.ready_at = w.wall_ms
+    line_up(w, q, job, renew)
+
+
+def line_up(w: World, q: Queue, job: Job, renew: bool) -> None:
+    """The same, for a job whose `ready_at` is known."""
     job.state = READY
     q.ready += 1
-    job.ready_at = w.wall_ms
     if renew or job.number == 0:
         give_number(w, q, job)
     group = group_of(q, job)
@@ -137,6 +142,24 @@ def _join(w: World, q: Queue, group: Group, job: Job) -> None:
     job.place = MEMBER
     group.members.push(job)
     let_out(w, q, group)
+
+
+def join_started(w: World, q: Queue, job: Job) -> None:
+    """A job that has been tried elsewhere joins its group; in strict order the slot it had there is its own here too,
+    if there is one.
+    """
+    group = group_of(q, job)
+    assert group is not None
+    side = side_of(job)
+    side.joined = group.next_joined
+    group.next_joined += 1
+    group.jobs += 1
+    if q.group_relaxed or group.busy >= q.group_concurrency:
+        return
+    if group.standing:
+        _call_back(w, q, group)  # it may stand there for the slot that is taken now
+    group.busy += 1
+    keep_slot(w, q, group, job)
 
 
 def let_out(w: World, q: Queue, group: Group) -> None:

@@ -17,6 +17,13 @@ PAGE_MAX = 1_000
 PLACE_MAX = 1_000
 
 
+def worker_of(job: Job) -> str:
+    """Who has its lease, or had the last one."""
+    if job.lease is not None:
+        return job.lease.worker
+    return "" if job.side is None else job.side.worker
+
+
 def record(job: Job) -> JobRecord:
     side = job.side
     spec = job.spec
@@ -45,7 +52,7 @@ def record(job: Job) -> JobRecord:
         ended_at=int(job.ended_at),
         expires_at=0 if side is None else int(side.expires_at),
         lease_until=int(lease.until_wall_ms) if running and lease is not None else 0,
-        worker="" if lease is None else lease.worker,
+        worker=worker_of(job),
         progress=None if side is None else side.progress,
         result=None if side is None else side.result,
         error=None if side is None else side.error,
@@ -97,7 +104,7 @@ def matches(job: Job, filter: Filter, tenant: str) -> bool:
         return False
     if filter.ended_before and not 0 < job.ended_at < filter.ended_before:
         return False
-    if filter.worker and (job.lease is None or job.lease.worker != filter.worker):
+    if filter.worker and worker_of(job) != filter.worker:
         return False
     side = job.side
     if filter.tag and (side is None or filter.tag not in side.tags):

@@ -49,7 +49,7 @@ def keep(w: World, q: Queue, job: Job) -> None:
     kept = w.kepts[number]
     w.last_ended += 1
     job.number = w.last_ended
-    job.rank = 0
+    job.rank = job.ended_at
     w.terminal_jobs += 1
     w.terminal_bytes += size_of(job)
     w.ended += 1
@@ -57,11 +57,13 @@ def keep(w: World, q: Queue, job: Job) -> None:
         w.leaving.append(int(job.id))
         return
     line = kept.line
-    line.append(job)
+    line.push(job)
     if not kept.in_heap:
         kept.in_heap = True
-        heappush(w.kept_heap, (int(job.number), int(kept.number)))
-    if kept.alarm is None:
+        heappush(w.kept_heap, _heap_entry(job, kept))
+    elif line.first() is job and job.ended_at < w.wall_ms:
+        w.is_heap_stale = True  # it was imported: the others end now
+    if kept.alarm is None or line.first() is job:
         _set_alarm(w, kept)
     if kept.count_max != UNLIMITED and line.size > kept.count_max and not kept.over:
         if w.wall_ms >= line.first().ended_at + KEEP_MIN_MS:
@@ -72,13 +74,13 @@ def keep(w: World, q: Queue, job: Job) -> None:
 
 
 def keep_again(w: World, q: Queue, job: Job) -> None:
-    """A job that had ended before the engine was restored; they come in the order in which they ended."""
+    """A job that had ended before the engine was restored; they come in the order of `end_order`."""
     failed = job.state == FAILED
     number = job.spec.kept_failed if failed else job.spec.kept_done
     if number < 0:
         number = _kept_for(w, q, job.spec, failed)
     kept = w.kepts[number]
-    job.rank = 0
+    job.rank = job.ended_at
     w.terminal_jobs += 1
     w.terminal_bytes += size_of(job)
     if job.side is not None and job.side.doomed:
@@ -86,9 +88,17 @@ def keep_again(w: World, q: Queue, job: Job) -> None:
     kept.line.append(job)
     if not kept.in_heap:
         kept.in_heap = True
-        heappush(w.kept_heap, (int(job.number), int(kept.number)))
+        heappush(w.kept_heap, _heap_entry(job, kept))
     if kept.line.size == 1 or kept.line.size == kept.count_max + 1:
         _set_alarm(w, kept)
+
+
+def end_order(job: Job) -> tuple[int, int]:
+    return int(job.ended_at), int(job.number)
+
+
+def _heap_entry(job: Job, kept: Kept) -> tuple[int, int, int]:
+    return int(job.ended_at), int(job.number), int(kept.number)
 
 
 def clear_out(w: World) -> None:
@@ -219,10 +229,17 @@ def _set_alarm(w: World, kept: Kept) -> None:
 
 def hold_cap(w: World, budget: i64) -> i64:
     """The store has too many ended jobs, or too many bytes of them: the oldest of all go; answers the budget left."""
+    if w.is_heap_stale:
+        w.is_heap_stale = False
+        lines = [w.kepts[entry[2]] for entry in w.kept_heap]
+        w.kept_heap = [_heap_entry(kept.line.first(), kept) for kept in lines if kept.line.size > 0]
+        heapify(w.kept_heap)
+        for kept in lines:
+            kept.in_heap = kept.line.size > 0
     while budget > 0 and w.kept_heap:
         if w.terminal_jobs <= w.terminal_jobs_max and w.terminal_bytes <= w.terminal_bytes_max:
             break
-        number, at = w.kept_heap[0]
+        _, number, at = w.kept_heap[0]
         kept = w.kepts[at]
         line = kept.line
         if line.size == 0:
@@ -232,8 +249,8 @@ def hold_cap(w: World, budget: i64) -> i64:
         job = line.first()
         if job.number != number:
             heappop(w.kept_heap)
-            heappush(w.kept_heap, (int(job.number), at))
-            if w.kept_heap[0][1] != at:
+            heappush(w.kept_heap, _heap_entry(job, kept))
+            if w.kept_heap[0][2] != at:
                 continue
         line.pop()
         let_go(w, w.queues[kept.queue], job, "store_cap")
@@ -346,7 +363,7 @@ def forget_queue(w: World, q: Queue) -> None:
         kept = w.kepts[number]
         if kept.alarm is not None:
             w.wall.cancel(kept.alarm)
-        w.kept_heap = [entry for entry in w.kept_heap if entry[1] != number]
+        w.kept_heap = [entry for entry in w.kept_heap if entry[2] != number]
         heapify(w.kept_heap)
         w.kepts_free.append(number)
     purge(w, q)

@@ -35,8 +35,9 @@ from tenure.engine.keys import Keys
 from tenure.engine.parking import limit_for
 from tenure.engine.place import ABANDON_MS, group_of, let_out, side_of, wait_until, watch_aside
 from tenure.engine.redo import Sections
-from tenure.engine.removal import is_empty, keep_again, plan_forgetting, remove
+from tenure.engine.removal import end_order, is_empty, keep_again, plan_forgetting, remove
 from tenure.engine.ring import activate
+from tenure.engine.staged import Key, Staged, numbers
 from tenure.engine.world import (
     OWED_CAP,
     OWED_PUBLISH,
@@ -48,7 +49,6 @@ from tenure.engine.world import (
     Owed,
     Queue,
     Session,
-    Staged,
     Window,
     World,
 )
@@ -189,7 +189,7 @@ class Restore:
         ready.sort(key=_number_of)
         for job in ready:
             _stand(w, w.queue_of(job), job)
-        ended.sort(key=_number_of)
+        ended.sort(key=end_order)
         for job in ended:
             keep_again(w, w.queue_of(job), job)
         self._restore_entities()
@@ -347,22 +347,23 @@ class Restore:
             return
         said = cast("Fact", fact["answer"])
         answer: object = _restore_claimed(self._w, said) if "token" in said else entity.read_answers(said)
-        session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]))
+        session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]), str(fact.get("verb", "")))
 
     def _restore_owed(self) -> None:
         w = self._w
         for name, fact in self._entities.items():
             if name[0] == journal.LOAD:
                 _restore_load(w, str(name[1]), str(name[2]), fact)
-        chunks: dict[tuple[str, str], dict[tuple[int, str, int], Fact]] = {}
         for name, fact in self._entities.items():
-            if name[0] == journal.CHUNK:
-                key = cast("tuple[int, str, int]", (name[3], name[4], name[5]))
-                chunks.setdefault((str(name[1]), str(name[2])), {})[key] = fact
-        for (tenant, load_id), found in chunks.items():
-            staged = w.loads.get((tenant, load_id))
+            staged = w.loads.get((str(name[1]), str(name[2]))) if name[0] in (journal.CHUNK, journal.GIVEN) else None
             if staged is not None:
-                staged.chunks = {key: entity.read_batch(found[key]) for key in sorted(found)}
+                key = cast("Key", (name[3], name[4], name[5]))
+                if name[0] == journal.CHUNK:
+                    staged.chunks[key] = entity.read_batch(fact)
+                else:
+                    staged.given[key] = entity.read_given(fact)
+        for staged in w.loads.values():
+            staged.chunks = {key: staged.chunks[key] for key in sorted(staged.chunks)}
         for name, fact in self._entities.items():
             if name[0] == journal.SWEEP:
                 w.owed.append(entity.read_sweep(fact, cast("int", name[1])))
@@ -591,4 +592,8 @@ def _go_on_publishing(w: World, staged: Staged, fact: Fact) -> None:
     owed = Owed(OWED_PUBLISH, staged.number)
     owed.batches = batches[len(batches) - cast("int", fact["left"]) :]
     owed.at = cast("int", fact["at"])
+    for given in staged.given.values():
+        for source, id in zip(numbers(given.sources), numbers(given.ids), strict=True):
+            if source and id:
+                staged.ids[source] = id
     w.owed.append(owed)

@@ -13,6 +13,11 @@ from tenure.engine import journal
 from tenure.engine.alarm import SESSION, Alarm
 from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Session, World
 
+ENQUEUE = "enqueue"
+CLAIM = "claim"
+SETTLE = "settle"
+CHANGE = "change"
+
 SESSIONS_MAX = 1_000_000
 SESSION_CHARS_MAX = 128
 
@@ -24,8 +29,8 @@ class NotSeen:
 NOT_SEEN = NotSeen()
 
 
-def look_up(w: World, tenant: str, op: OpId) -> object:
-    """The first answer, or NOT_SEEN."""
+def look_up(w: World, tenant: str, op: OpId, verb: str) -> object:
+    """The first answer, or NOT_SEEN. An id that named another verb's operation is refused: it answers nothing here."""
     if op.counter < 1:
         raise InvalidRequest("op_id", op.counter, "its counter must be 1 or more")
     if not 0 < len(op.session) <= SESSION_CHARS_MAX:
@@ -36,13 +41,17 @@ def look_up(w: World, tenant: str, op: OpId) -> object:
     _trim(w, f"{tenant}\n{op.session}", session)
     found = session.answers.get(op.counter)
     if found is not None:
+        if found[2] and found[2] != verb:
+            raise InvalidRequest(
+                "op_id", op.counter, f"it named an operation of {found[2]}; take a new counter for every operation"
+            )
         return found[0]
     if op.counter <= session.forgotten or op.counter <= session.newest - SESSION_OPS:
         raise InvalidRequest("op_id", op.counter, "it is too old to be repeated; ask for the state of the job instead")
     return NOT_SEEN
 
 
-def note(w: World, tenant: str, op: OpId, answer: object) -> None:
+def note(w: World, tenant: str, op: OpId, verb: str, answer: object) -> None:
     name = f"{tenant}\n{op.session}"
     session = w.sessions.get(name)
     if session is None:
@@ -55,7 +64,7 @@ def note(w: World, tenant: str, op: OpId, answer: object) -> None:
     session.last_at = w.elapsed_ms
     session.newest = max(session.newest, op.counter)
     session.answers.pop(op.counter, None)  # a claim made anew is the newest again
-    session.answers[op.counter] = (answer, int(w.elapsed_ms))
+    session.answers[op.counter] = (answer, int(w.elapsed_ms), verb)
     w.journal.mark((journal.SESSION, name))
     w.journal.mark((journal.OPERATION, name, op.counter))
     if len(session.answers) > SESSION_OPS:

@@ -22,6 +22,7 @@ from tenure.engine.job import Job, Spec
 from tenure.engine.journal import Journal
 from tenure.engine.keys import Keys
 from tenure.engine.line import Line, Members, Order
+from tenure.engine.staged import Staged
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -305,9 +306,7 @@ class Limit:
         self.running: i64 = 0
         self.parked: dict[int, Order] | None = None
         self.candidates: dict[int, int] | None = None  # per queue: jobs put back into line because of a free slot
-        self.passed: dict[int, int] | None = (
-            None  # per queue: of those, how many stand behind one that was parked since
-        )
+        self.passed: dict[int, int] | None = None  # of those, how many stand behind one that was parked since
         self.alarm: Alarm | None = None
         self.version: i64 = -1  # of the settings it was made from
 
@@ -368,7 +367,7 @@ class Session:
         self.number: i64 = number
         self.newest: i64 = 0
         self.forgotten: i64 = 0  # the newest counter whose answer is not remembered any more
-        self.answers: OrderedDict[int, tuple[object, int]] = OrderedDict()  # counter -> answer, elapsed
+        self.answers: OrderedDict[int, tuple[object, int, str]] = OrderedDict()  # counter -> answer, elapsed, verb
         self.last_at: i64 = 0
 
 
@@ -380,25 +379,6 @@ class Worker:
         self.joined_at: i64 = at
         self.seen_at: i64 = at
         self.seen_elapsed: i64 = 0
-        self.alarm: Alarm | None = None
-
-
-class Staged:
-    """A load: what was staged, by part, writing and chunk; after publication, what came of it."""
-
-    def __init__(self, number: i64, tenant: str, load_id: str) -> None:
-        self.number: i64 = number
-        self.tenant = tenant
-        self.load_id = load_id
-        self.chunks: dict[tuple[int, str, int], Batch] = {}
-        self.jobs: i64 = 0
-        self.published: bool = False
-        self.done: bool = False
-        self.parts: dict[int, str] = {}
-        self.rows: i64 = 0
-        self.new: i64 = 0
-        self.duplicates: i64 = 0
-        self.refused: i64 = 0
         self.alarm: Alarm | None = None
 
 
@@ -460,7 +440,8 @@ class World:
         self.limits_given: i64 = 0
         self.kepts: list[Kept] = []
         self.kepts_free: list[int] = []
-        self.kept_heap: list[tuple[int, int]] = []
+        self.kept_heap: list[tuple[int, int, int]] = []  # of each line's first: when it ended, its number, the line
+        self.is_heap_stale: bool = False  # a job came in front of a line
         # Numbers given.
         self.last_id: i64 = 0
         self.last_claim: i64 = 0

@@ -53,6 +53,7 @@ TOPICS: Final = (
     "tenant",
     "op_id",
     "load",
+    "imported",
     "explain",
     "worker",
     "capability",

@@ -12,6 +12,7 @@ from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
+from tenure.core.record import Past
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Load, Pick, Settle
 from tenure.core.retry import Backoff
 from tenure.core.tenant import Context, OpId
@@ -131,6 +132,7 @@ class WireBatch(Wire):
     kinds: list[WireOptions] | None  # the options that differ, once each
     each: list[int] | None  # which of them every job has
     atomic: bool
+    pasts: list[Past] | None
 
 
 def _pack_options(options: Options) -> WireOptions:
@@ -175,14 +177,14 @@ def pack_batch(batch: Batch) -> WireBatch:
     kinds, each = (None, None) if batch.each is None else _pack_kinds(batch.each)
     extras = None if batch.extras is None else _pack_extras(batch.extras)
     payloads = cast("list[object]", batch.payloads)
-    return WireBatch(_pack_options(batch.options), payloads, extras, kinds, each, batch.atomic)
+    return WireBatch(_pack_options(batch.options), payloads, extras, kinds, each, batch.atomic, batch.pasts)
 
 
 def unpack_batch(message: WireBatch) -> Batch:
     each = None if message.kinds is None else _unpack_kinds(message.kinds, message.each or [])
     extras = None if message.extras is None else _unpack_extras(message.extras)
     payloads = cast("list[bytes]", message.payloads)
-    return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic)
+    return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic, message.pasts)
 
 
 # Requests.

@@ -1,6 +1,7 @@
 """Full, slow, read-only and damaged: what callers are told, and that nothing is shown that could still be lost."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 
 import apsw
@@ -8,14 +9,18 @@ import pytest
 
 from tenure.core.error import Unavailable
 from tenure.core.job import Options
-from tenure.core.request import Batch
+from tenure.core.request import CANCEL, Batch, Change, Claim, Filter, Pick, Settle
+from tenure.core.state import SETTLE_COMPLETE
+from tenure.core.tenant import Context
 from tenure.store.embedded import sqlite
 from tenure.store.embedded.file import Damaged, bytes_of, one
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY
 from tests.crash.disk import FULL, Disk, Platter, write_image
-from tests.crash.test_faults import Trial
+from tests.crash.test_faults import PATIENCE_S, Trial
 from tests.crash.workload import START, hurried
+
+SURE = Context(EVERYBODY.tenant, EVERYBODY.tenants, durability="fsync")
 
 
 async def filled(folder: Path, saved: bool) -> Path:
@@ -171,4 +176,76 @@ async def test_ids_are_reserved_before_they_are_given_in_every_mode(
         assert answers.ids[0] > max(given)
         await again.close()
         await trial.store.close()
+        trial.disk.unregister()
+
+
+async def is_ready(trial: Trial, id: int, delivery: int) -> bool:
+    job = (await trial.store.get(EVERYBODY, [id], [], trial.workload.now))[0]
+    return job is not None and (job.state, job.attempt, job.delivery) == ("ready", 0, delivery)
+
+
+async def test_a_claim_that_the_disk_refused_gives_its_jobs_back(tmp_path: Path) -> None:
+    with hurried():
+        trial = Trial(tmp_path / "run")
+        await trial.begin()
+        trial.disk.fail(FULL, trial.disk.writes, lasting=True)
+        with pytest.raises(Unavailable):
+            await trial.workload.claim(1)
+        assert await is_ready(trial, 1, 1)
+        trial.disk.heal()
+        await trial.recover()
+        assert (await trial.workload.claim(1)).ids == [1]
+        assert await trial.end() == []
+
+
+async def test_waiting_claims_are_told_that_the_disk_refuses_and_keep_nothing(tmp_path: Path) -> None:
+    """Also when many wait for one job: it is leased once, and given back once."""
+    with hurried():
+        trial = Trial(tmp_path / "run")
+        await trial.store.open(START)
+        wait = Claim((Pick("plain"),), wait_ms=600_000)
+        claims = [asyncio.ensure_future(trial.store.claim(EVERYBODY, wait, START)) for _ in range(5)]
+        await asyncio.sleep(0)
+        trial.disk.fail(FULL, trial.disk.writes, lasting=True)
+        with pytest.raises(Unavailable):
+            await trial.workload.enqueue("plain", 1)
+        async with asyncio.timeout(PATIENCE_S):
+            told = await asyncio.gather(*claims, return_exceptions=True)
+        assert [type(answer) for answer in told] == [Unavailable] * 5
+        assert await is_ready(trial, 1, 1)
+        trial.disk.heal()
+        await trial.recover()
+        assert await trial.end() == []
+
+
+@pytest.mark.parametrize("verb", ["claim", "watch", "change"])
+async def test_a_wait_is_answered_when_it_is_as_safe_as_it_asked(verb: str, tmp_path: Path) -> None:
+    """More than the store's mode: what the store would show at once waits here for the disk."""
+    with hurried():
+        trial = Trial(tmp_path / "run", "relaxed")
+        await trial.begin()
+        store, now = trial.store, trial.workload.now
+        await store.enqueue(SURE, Batch(Options("other"), [b"x"]), now)
+        leased = await store.claim(SURE, Claim((Pick("other"),), lease_ms=600_000), now)
+        calls: dict[str, Coroutine[object, object, object]] = {
+            "claim": store.claim(SURE, Claim((Pick("late"),), wait_ms=600_000), now),
+            "watch": store.watch(SURE, leased.ids[0], 600_000, now),
+            "change": store.change(SURE, Change(CANCEL, None, Filter(queue="plain")), now),
+        }
+        trial.disk.ready.clear()
+        call = asyncio.ensure_future(calls.pop(verb))
+        for other in calls.values():
+            other.close()
+        await asyncio.sleep(0)
+        await store.enqueue(EVERYBODY, Batch(Options("late"), [b"x"]), now)
+        await store.settle(EVERYBODY, Settle(SETTLE_COMPLETE, leased.ids, [leased.token]), now)
+        await asyncio.to_thread(trial.disk.waiting.wait)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not call.done()
+        trial.disk.ready.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await call
+        assert store._synced == store._taken
+        await store.close()
         trial.disk.unregister()

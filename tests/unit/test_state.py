@@ -70,6 +70,15 @@ PATHS: dict[str, set[tuple[str, str]]] = {
         ("failed", "gone"),
         ("cancelled", "gone"),
     },
+    "import": {
+        ("new", "scheduled"),
+        ("new", "blocked"),
+        ("new", "ready"),
+        ("new", "retrying"),
+        ("new", "completed"),
+        ("new", "failed"),
+        ("new", "cancelled"),
+    },
 }
 
 STATE_CODES = {
@@ -105,6 +114,7 @@ CAUSE_CODES = {
     "update": state.UPDATE,
     "replay": state.REPLAY,
     "remove": state.REMOVE,
+    "import": state.IMPORT,
 }
 
 SETTLE_CODES = {
@@ -132,24 +142,24 @@ def test_cause_leads_where_the_semantics_say_and_nowhere_else(cause: str) -> Non
 
 
 def test_table_has_every_cause_once() -> None:
-    assert len(PATHS) == 21
-    assert sorted(TRANSITIONS) == list(range(21))
+    assert len(PATHS) == 22
+    assert sorted(TRANSITIONS) == list(range(22))
 
 
 def test_terminal_state_is_left_only_by_replay_and_removal() -> None:
-    for cause, before, after in product(range(21), TERMINAL, range(10)):
+    for cause, before, after in product(range(22), TERMINAL, range(10)):
         if allows(cause, before, after):
             assert (cause, before) == (state.REPLAY, state.FAILED) or (cause, after) == (state.REMOVE, state.GONE)
 
 
 def test_only_a_claim_leads_into_running() -> None:
-    entries = {cause for cause, before in product(range(21), range(10)) if allows(cause, before, state.RUNNING)}
+    entries = {cause for cause, before in product(range(22), range(10)) if allows(cause, before, state.RUNNING)}
     assert entries == {state.CLAIM, state.UPDATE}
     assert not any(allows(state.UPDATE, before, state.RUNNING) for before in range(10) if before != state.RUNNING)
 
 
 def test_job_that_is_gone_never_comes_back() -> None:
-    assert not any(allows(cause, state.GONE, after) for cause, after in product(range(21), range(10)))
+    assert not any(allows(cause, state.GONE, after) for cause, after in product(range(22), range(10)))
 
 
 def test_running_job_is_neither_removed_nor_expired() -> None:
@@ -161,7 +171,7 @@ def test_every_state_can_be_reached_from_nothing() -> None:
     reached = {state.NEW}
     while more := {
         after
-        for cause, before, after in product(range(21), reached, range(10))
+        for cause, before, after in product(range(22), reached, range(10))
         if allows(cause, before, after) and after not in reached
     }:
         reached |= more

@@ -40,6 +40,12 @@ def test_a_struct_has_the_fields_of_its_class_in_order(wire: type[msgspec.Struct
     assert list(wire.__struct_fields__) == parameters
 
 
+def test_a_batch_is_sent_whole() -> None:
+    """It has a field of its own for the options that differ."""
+    parameters = set(inspect.signature(request.Batch.__init__).parameters) - {"self"}
+    assert set(value.WireBatch.__struct_fields__) == parameters | {"kinds"}
+
+
 def test_every_verb_of_the_store_can_be_sent() -> None:
     assert set(message.VERBS) == set(VERBS)
 

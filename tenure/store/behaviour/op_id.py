@@ -1,10 +1,11 @@
 """Section 2: a repeated request is answered as the first time, and executed once."""
 
-from tenure.core.error import Error
+from tenure.core.error import Error, InvalidRequest
 from tenure.core.request import CANCEL, CLONE, REPLAY
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.core.tenant import OpId
+from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.registry import behaviour
 from tenure.store.behaviour.rig import DAY, GLOBEX, HOUR, LEASE_MS, SECOND, Rig
 
@@ -124,6 +125,35 @@ async def repeated_change_is_answered_though_the_job_has_gone_on(rig: Rig) -> No
     again = await rig.change_one(REPLAY, id, op=OpId("s", 1))
     assert (again.id, again.state) == (first.id, first.state)
     assert (await rig.job(id)).replays == 1
+
+
+@behaviour(2)
+async def op_id_of_another_verb_is_refused_not_executed(rig: Rig) -> None:
+    """Each verb with each other one's id: refused by name, nothing changed, and the first is still answered."""
+    id = await rig.enqueue()
+    first = await rig.submit(b"second", op=OpId("s", 1))
+    leased = (await rig.claim(1, op=OpId("s", 2)))[0]
+    await rig.change(CANCEL, first.id, op=OpId("s", 4))
+    await rig.settle_one(SETTLE_COMPLETE, leased, op=OpId("s", 3))
+    before = (await rig.count(), await rig.job(id), await rig.job(first.id))
+
+    async def use(verb: str, op: OpId) -> object:
+        if verb == "enqueue":
+            return await rig.submit(b"x", op=op)
+        if verb == "claim":
+            return await rig.claim(1, op=op)
+        if verb == "settle":
+            return await rig.settle_one(SETTLE_COMPLETE, leased, op=op)
+        return await rig.change(CANCEL, first.id, op=op)
+
+    verbs = {"enqueue": 1, "claim": 2, "settle": 3, "change": 4}
+    for verb in verbs:
+        for other, counter in verbs.items():
+            if other != verb:
+                error = await refused(InvalidRequest, use(verb, OpId("s", counter)), field="op_id")
+                assert other in error.rule
+    assert (await rig.count(), await rig.job(id), await rig.job(first.id)) == before
+    assert (await rig.submit(b"second", op=OpId("s", 1))).id == first.id
 
 
 @behaviour(2)

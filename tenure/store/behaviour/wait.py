@@ -327,3 +327,15 @@ async def claim_that_waits_does_not_pass_one_that_came_before(rig: Rig) -> None:
     await rig.complete(leased)
     assert payloads(await rig.answer(first)) == [b"a"]
     assert await rig.waits(second)
+
+
+@behaviour(5)
+async def claim_of_several_queues_does_not_pass_one_that_came_before(rig: Rig) -> None:
+    """Whichever of the queues became claimable first: the one who came first takes first."""
+    for own, other in (("a", "z"), ("z", "a")):
+        first = await rig.start_claim(queues=own)
+        second = await rig.start_claim(queues="*")
+        each: list[dict[str, object]] = [{"queue": other}, {"queue": own}]
+        await rig.enqueue_many([b"other", b"own"], each=each)
+        assert payloads(await rig.answer(first)) == [b"own"]
+        assert payloads(await rig.answer(second)) == [b"other"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import apsw
 
+from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import EventsLost, InvalidRequest, Unavailable
 from tenure.core.record import Event, EventPage
@@ -210,6 +211,13 @@ class SqliteStore(EmbeddedStore):
             return  # a read: changes were refused before they began
         await self._safe_at(position, on_disk)
 
+    async def _surer(self, context: Context) -> None:
+        mode = context.durability
+        if mode in MODES and MODES.index(mode) > MODES.index(self._mode):
+            if self._broken:
+                raise self._refusal()
+            await self._sure(context)
+
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""
         engine = self._engine
@@ -352,6 +360,24 @@ class SqliteStore(EmbeddedStore):
             return
         self._broken = f"{self._file.path} cannot be written ({error}); free some space or repair the disk, try again"
         self._refuse_all(self._refusal())
+        if self._opened is not None:
+            self._refuse_waits()
+
+    def _refuse_waits(self) -> None:
+        """Claims that wait, and answers that were held back. No claim is left waiting while what was leased is given
+        back: else it would go from one to the next as long as the disk refuses, and each time spend a delivery.
+        """
+        held, self._held = self._held, []
+        refused: list[tuple[int, object]] = [(ticket, None) for ticket in self._engine.waiting_claims()]
+        for ticket, _ in refused:
+            self._engine.withdraw(ticket, self._now)
+        refused += [pair for _, outbox in held for pair in outbox]
+        for ticket, answer in refused:
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                future.set_exception(self._refusal())
+            if isinstance(answer, Claimed) and answer.ids:
+                self._engine.give_back(answer, self._now)
 
     # Time and checkpoints.
 

@@ -10,7 +10,7 @@ import asyncio
 from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
-from tenure.core.error import Timeout, Unavailable
+from tenure.core.error import Error, Timeout, Unavailable
 from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
 from tenure.core.tenant import Context
@@ -37,6 +37,9 @@ class EmbeddedStore:
 
     async def _sure(self, context: Context) -> None:
         """Wait until what was done is as safe as the context asks for."""
+
+    async def _surer(self, context: Context) -> None:
+        """After a wait, whose answer is as safe as the store's mode: until it is as safe as the context asks for."""
 
     async def close(self) -> None:
         self._opened = None
@@ -120,14 +123,16 @@ class EmbeddedStore:
         now = self._at(now)
         await self._admit()
         answer = self._engine.claim(context, claim, now)
-        if answer.ticket:
-            found = await self._wait(answer.ticket, now)
-            assert isinstance(found, Claimed)
-            return found
-        self._deliver(now)
         try:
-            await self._sure(context)
-        except asyncio.CancelledError:
+            if answer.ticket:
+                found = await self._wait(answer.ticket, now)
+                assert isinstance(found, Claimed)
+                answer = found
+                await self._surer(context)
+            else:
+                self._deliver(now)
+                await self._sure(context)
+        except (asyncio.CancelledError, Error):
             if answer.ids and self._opened is not None:
                 self._engine.give_back(answer, self._now)
                 self._deliver(self._now)
@@ -160,6 +165,7 @@ class EmbeddedStore:
             return answers
         count = await self._wait(answers.ticket, now)
         assert isinstance(count, int)
+        await self._surer(context)
         return Answers([], -1, None, count)
 
     async def get(self, context: Context, ids: list[int], custom_ids: list[str], now: Now) -> list[JobRecord | None]:
@@ -213,6 +219,7 @@ class EmbeddedStore:
             if found is None:
                 raise Timeout(f"job {id} did not end within {wait_ms} ms; it goes on")
             assert isinstance(found, JobRecord)
+            await self._surer(context)
             return found
         record = self._engine.get(context, [id], [], now)[0]
         self._deliver(now)

@@ -10,7 +10,8 @@ from tenure.core.error import Unavailable
 from tenure.core.job import Options
 from tenure.core.request import Batch
 from tenure.store.embedded import sqlite
-from tenure.store.embedded.file import Damaged, bytes_of, one
+from tenure.store.embedded.content import Damaged
+from tenure.store.embedded.file import bytes_of, one
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY
 from tests.crash.disk import FULL, Disk, Platter, write_image

@@ -96,7 +96,7 @@ class StoreFile:
             os.close(lock)
             raise Unavailable(f"{self.path} is open in another process; close it there, or use a server") from None
         self._lock = lock
-        if self.path.stat().st_size == 0 and was_there and mark.was_made(lock):
+        if was_there and self.path.stat().st_size == 0 and (mark.was_made(lock) or _size_of(f"{self.path}-wal")):
             self.release()
             raise damaged(self.path, "it is empty, and was not; to begin anew remove it")
 
@@ -283,6 +283,10 @@ def _explained(path: Path, error: apsw.Error) -> Error:
     if is_damage(path, error):
         return damaged(path, str(error))
     return Unavailable(f"{path} cannot be used: {error}")
+
+
+def _size_of(path: str) -> int:
+    return os.stat(path).st_size if os.path.exists(path) else 0
 
 
 def refuse_network(path: Path) -> None:

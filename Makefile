@@ -5,6 +5,7 @@ SEEDS ?= 100
 EXAMPLES ?= 1000
 CYCLES ?= 200
 IMAGES ?= 10000
+CASES ?= 2000
 ARGS ?=
 BENCH ?= $(patsubst bench/%.py,%,$(filter-out bench/_%,$(sort $(wildcard bench/*.py))))
 
@@ -40,7 +41,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run test check format bench model simulate kill share crash lock dist clean FORCE
+.PHONY: help setup compile run test check format bench model simulate kill share crash damage lock dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -105,6 +106,9 @@ share: setup compile ## Kill and stop owners of shared files and count what is l
 
 crash: setup compile ## Lose power many times and balance the books, on the compiled build (IMAGES=10000)
 	@$(call with_compiled,$(BIN)/python -m tests.crash --images $(IMAGES) $(ARGS))
+
+damage: setup compile ## Harm files in many ways and open them, on the compiled build (CASES=2000)
+	@$(call with_compiled,$(BIN)/python -m tests.damage --cases $(CASES) $(ARGS))
 
 lock: setup ## Write the lock files anew (ARGS=--upgrade for the newest versions)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

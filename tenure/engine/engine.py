@@ -74,7 +74,8 @@ class Engine:
     def unsaved(self) -> int:
         """About how many pages and entities a checkpoint would save."""
         journal = self._w.journal
-        return len(journal.unsaved_pages) + len(journal.unsaved_entities) + len(journal.unsaved_output)
+        found = len(journal.unsaved_pages) + len(journal.unsaved_entities) + len(journal.unsaved_output)
+        return found + 1 if journal.all_queues else found
 
     def last_id(self) -> int:
         return int(self._w.last_id)

@@ -56,6 +56,7 @@ class Journal:
         self.unsaved_output: list[tuple[int, int, StreamItem]] = []
         self.unsaved_queues: dict[int, int] = {}
         self.last_queue: i64 = -1
+        self.all_queues: bool = False  # after a restart: which queues had been dropped is not written down
         self.dropped_queues: list[tuple[str, str]] = []
         self.silenced: list[int] = []  # removed jobs that had output
 

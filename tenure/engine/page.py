@@ -23,13 +23,17 @@ NO_ERROR = Failed()
 _json = msgspec.json.Encoder().encode
 
 
+def page_checksum(number: int, facts: bytes) -> int:
+    return crc32(facts, crc32(number.to_bytes(8, "little")))
+
+
 class Sheet:
     """One page as it is saved; without jobs it is to be dropped."""
 
     def __init__(self, number: int, facts: bytes, specs: bytes, shown: bytes) -> None:
         self.number = number
         self.facts = facts
-        self.checksum = crc32(facts)
+        self.checksum = page_checksum(number, facts)
         self.specs = specs
         self.shown = shown
 

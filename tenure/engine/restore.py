@@ -195,9 +195,9 @@ class Restore:
         self._restore_entities()
         decided = _depend(w, jobs)
         _open_queues(w)
-        if w.journal.unsaved_pages:
-            for number in range(len(w.queues)):
-                w.journal.unsaved_queues[number] = 1
+        w.journal.all_queues = self.wall_ms > 0
+        for number in range(len(w.queues)):
+            w.journal.unsaved_queues[number] = 1
         w.log = EventLog(w.log.events_max, w.journal)
         w.log.resume(seq, w.wall_ms)
         w.owed.clear()

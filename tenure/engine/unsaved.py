@@ -29,6 +29,8 @@ class Unsaved:
         self.silenced: list[int] = journal.silenced
         self._queues = list(journal.unsaved_queues)
         self.dropped_queues: list[tuple[str, str]] = journal.dropped_queues
+        self.all_queues = journal.all_queues  # rows of no other queue may stay
+        journal.all_queues = False
         journal.unsaved_pages = {}
         journal.last_page = -1
         journal.unsaved_outcomes = {}

@@ -32,6 +32,7 @@ BROKEN: Final = "broken"
 TORN: Final = "torn"  # half of the write is done before it fails
 UNSYNCED: Final = "unsynced"  # the next sync fails, and its data is lost though it can be read
 FAULTS: Final = (FULL, BROKEN, TORN, UNSYNCED)
+READ_ONLY: Final = "read-only"  # as after a remount
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class Disk(apsw.VFS):
         self.refused = 0
         self.ready = threading.Event()  # syncs wait for it
         self.ready.set()
-        self.waiting = threading.Event()  # a sync does
+        self.writable = threading.Event()  # and writes for this one
+        self.writable.set()
+        self.waiting = threading.Event()  # something does
         self.failures: dict[str, int] = {}  # of syncs, by file
         self._keeps_log = keeps_log
         self._new: set[str] = set()  # logs and journals whose first sync syncs the folder, as SQLite on Unix does
@@ -93,6 +96,7 @@ class Disk(apsw.VFS):
     # What files do.
 
     def write(self, name: str, data: bytes, at: int, do: Callable[[bytes, int], None]) -> None:
+        self._wait_for(self.writable)
         with self._lock:
             fault = self._meet(WRITE)
             if fault == TORN:
@@ -114,9 +118,7 @@ class Disk(apsw.VFS):
 
     def sync(self, name: str, file: "DiskFile") -> None:
         """A failure is told once to everybody who has the file open, as Linux does."""
-        if not self.ready.is_set():
-            self.waiting.set()
-            self.ready.wait()
+        self._wait_for(self.ready)
         with self._lock:
             fault = self._meet(SYNC)
             if fault:
@@ -129,6 +131,11 @@ class Disk(apsw.VFS):
                 self._new.discard(name)
         if fault:
             raise error_of(fault, apsw.SQLITE_IOERR_FSYNC)
+
+    def _wait_for(self, event: threading.Event) -> None:
+        if not event.is_set():
+            self.waiting.set()
+            event.wait()
 
     def _note(self, op: Op) -> None:
         if self._keeps_log:
@@ -175,6 +182,8 @@ class DiskFile(apsw.VFSFile):
 def error_of(fault: str, code: int) -> apsw.Error:
     if fault == FULL:
         return apsw.FullError("database or disk is full")
+    if fault == READ_ONLY:
+        return apsw.ReadOnlyError("attempt to write a readonly database")
     error: apsw.Error = apsw.IOError("disk I/O error")
     vars(error)["extendedresult"] = code  # what SQLite is told
     return error

@@ -13,7 +13,8 @@ from tenure.core.request import CANCEL, Batch, Change, Claim, Filter, Pick, Sett
 from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context
 from tenure.store.embedded import sqlite
-from tenure.store.embedded.file import Damaged, bytes_of, one
+from tenure.store.embedded.content import Damaged
+from tenure.store.embedded.file import bytes_of, one
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY
 from tests.crash.disk import FULL, Disk, Platter, write_image

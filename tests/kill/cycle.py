@@ -107,6 +107,6 @@ def look_at_a_copy(folder: Path) -> list[Finding]:
     shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir()
     for path in folder.glob("jobs.db*"):
-        if not path.name.endswith(("-shm", "-owner")):
+        if not path.name.endswith(("-shm", "-owner", "-socket")):
             shutil.copyfile(path, copy / path.name)
     return asyncio.run(check(copy / "jobs.db", read_account(folder)))

@@ -1,4 +1,4 @@
-"""`python -m tests.model --examples N [--steps S]`: random histories, new ones every time; a mismatch ends the run.
+"""`python -m tests.model --examples N [--steps S] [--file]`: new random histories; a mismatch ends the run.
 
 What is printed for a mismatch is a script: its lines, after `state = Machine()`, repeat it.
 """
@@ -11,18 +11,34 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tenure.engine import engine
+from tests.model.filed import FileMachine
 from tests.model.test_model import Machine
 
 
-class Counted(Machine):
-    """Counts the histories and the steps that both sides took, over all of them."""
+class Total:
+    """The histories and the steps that both sides took, over all of them."""
 
     histories = 0
     steps = 0
 
+    def add(self, machine: Machine) -> None:
+        self.histories += 1
+        self.steps += len(machine.pair.history.steps)
+
+
+TOTAL = Total()
+
+
+class Counted(Machine):
     def teardown(self) -> None:
-        Counted.histories += 1
-        Counted.steps += len(self.pair.history.steps)
+        TOTAL.add(self)
+        super().teardown()
+
+
+class CountedFile(FileMachine):
+    def teardown(self) -> None:
+        TOTAL.add(self)
+        super().teardown()
 
 
 def main() -> int:
@@ -30,11 +46,12 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=1_000, help="how many histories (1000)")
     parser.add_argument("--steps", type=int, default=80, help="how long one may be, in calls of rules (80)")
     parser.add_argument("--no-shrink", action="store_true", help="show a mismatch as it was found")
+    parser.add_argument("--file", action="store_true", help="restart through a file on a simulated disk")
     given = parser.parse_args()
     print(f"the engine is {engine.__file__}", flush=True)
     began = time.monotonic()
     run_state_machine_as_test(
-        Counted,
+        CountedFile if given.file else Counted,
         settings=settings(
             max_examples=given.examples,
             stateful_step_count=given.steps,
@@ -45,7 +62,7 @@ def main() -> int:
             suppress_health_check=list(HealthCheck),
         ),
     )
-    print(f"{Counted.histories} histories, {Counted.steps} steps agree, {time.monotonic() - began:.0f} s")
+    print(f"{TOTAL.histories} histories, {TOTAL.steps} steps agree, {time.monotonic() - began:.0f} s")
     return 0
 
 

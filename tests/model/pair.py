@@ -98,16 +98,24 @@ class Pair:
         if kind == session.NEW:
             self.note(answer, note)
         self.look()
-        self.records.append(self.engine.take() or head(self.engine._w))
+        self.write_down()
         return answer
 
+    def write_down(self) -> None:
+        """What the step changed; and the time, also when that is nothing."""
+        self.records.append(self.engine.take() or head(self.engine._w))
+
     def restart(self) -> None:
-        """The engine is lost, and another made of its journal. Waits, watches and connections end with it."""
+        """The engine is lost, and another made of its journal."""
         restore = Restore(SECRET, self.epoch + 1)
         for record in self.records:
             restore.record(record)
         self.epoch += 1
         self.engine = restore.finish(self.now, self.engine.last_event())
+        self.restarted()
+
+    def restarted(self) -> None:
+        """Waits, watches and connections have ended with the engine that was lost."""
         longer = self.model.restart()
         self.history.extensions += [(self.history.step, id, deadline) for id, deadline in longer]
         self.granted = [(id, token, 0) for id, token, _ in self.granted]

@@ -48,11 +48,14 @@ def has_jobs(machine: Any) -> bool:
 class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.pair = Pair(TENANTS)
+        self.pair = self.make_pair()
         self.counters = dict.fromkeys(TENANTS, 0)
         self.repeatable: list[tuple[str, Context, Any]] = []
         self.tickets: list[int] = []
         self.limits: list[tuple[int, str, tuple[str, ...], str]] = []
+
+    def make_pair(self) -> Pair:
+        return Pair(TENANTS)
 
     @initialize(
         aged=st.booleans(),

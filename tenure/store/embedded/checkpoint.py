@@ -13,10 +13,12 @@ from collections.abc import Callable
 import apsw
 import msgspec
 
+from tenure.core.record import StreamItem
 from tenure.engine.engine import Engine
 from tenure.engine.page import OutcomeSheet, Sheet
 from tenure.engine.unsaved import Unsaved
-from tenure.store.embedded.file import check_epoch, int_of, one, write_meta
+from tenure.store.embedded.content import entity_checksum, outcome_checksum, output_checksum, write_meta
+from tenure.store.embedded.file import Fenced, check_epoch, int_of, one
 from tenure.store.embedded.writer import Portion, Writer
 
 PAGES_PER_TURN = 32
@@ -31,19 +33,43 @@ VACUUM_PAGES = 100
 RECORDS_PER_PORTION = 4
 QUIET_PAGES = 100
 
+# What comes in the place of a row is an update, so that the triggers of `sums` see both.
 PUT_PAGES = """
-INSERT OR REPLACE INTO pages (page, checksum, facts, specs, shown)
+INSERT INTO pages (page, checksum, facts, specs, shown)
 SELECT value ->> 0, value ->> 1, substr(?2, 1 + (value ->> 2), value ->> 3), value -> 4, value -> 5 FROM json_each(?1)
 WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?3
+ON CONFLICT (page) DO UPDATE SET
+    checksum = excluded.checksum, facts = excluded.facts, specs = excluded.specs, shown = excluded.shown
+"""
+PUT_ENTITY = """
+INSERT INTO entities (name, checksum, fact) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, fact = excluded.fact
+"""
+PUT_OUTCOMES = """
+INSERT INTO outcomes (page, checksum, at, tenants, codes, owners) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (page) DO UPDATE SET
+    checksum = excluded.checksum, at = excluded.at, tenants = excluded.tenants, codes = excluded.codes,
+    owners = excluded.owners
+"""
+PUT_OUTPUT = """
+INSERT INTO output (job, kind, item, checksum, at, data) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (job, kind, item) DO UPDATE SET checksum = excluded.checksum, at = excluded.at, data = excluded.data
 """
 # Each of these is a transaction of its own, that checks the epoch and may be done twice.
 OWNED = "(SELECT value FROM meta WHERE key = 'epoch')"
 OLDEST = f"n <= min(?1, (SELECT min(n) FROM journal) + ?2) AND {OWNED} = ?3"
 MOVE_EVENTS = f"""
-INSERT OR IGNORE INTO events SELECT first_seq, last_seq, at, events FROM journal WHERE {OLDEST} AND length(events)
+INSERT OR IGNORE INTO events (first_seq, last_seq, follows, at, events_checksum, events)
+SELECT first_seq, last_seq, follows, at, events_checksum, events FROM journal
+WHERE {OLDEST} AND last_seq >= first_seq
 """
 DROP_RECORDS = f"DELETE FROM journal WHERE {OLDEST}"
 DROP_PAGES = f"DELETE FROM pages WHERE page IN (SELECT value FROM json_each(?1)) AND {OWNED} = ?2"
+DROP_OLD = """
+DELETE FROM events WHERE first_seq < coalesce(
+    (SELECT first_seq FROM events WHERE at >= ?1 AND last_seq > ?2 ORDER BY first_seq LIMIT 1), 1 << 62
+)
+"""
 DROP_LARGE = """
 DELETE FROM events WHERE first_seq <= (
     SELECT max(first_seq) FROM (
@@ -136,6 +162,8 @@ class _Pages(_Statements):
         if rows:
             facts = b"".join(sheet.facts for sheet in self._sheets)
             db.execute(PUT_PAGES, ((b"[" + b",".join(rows) + b"]").decode(), facts, epoch))
+            if db.changes() != len(rows):
+                raise Fenced
         empty = [sheet.number for sheet in self._sheets if not sheet.facts]
         if empty:
             db.execute(DROP_PAGES, (msgspec.json.encode(empty).decode(), epoch))
@@ -151,10 +179,10 @@ class _Entities(_Statements):
             self._save(db)
 
     def _save(self, db: apsw.Connection) -> None:
-        kept = [(name, fact) for name, fact in self._entities if fact]
+        kept = [(name, entity_checksum(name, fact), fact) for name, fact in self._entities if fact]
         gone = [(name,) for name, fact in self._entities if not fact]
         if kept:
-            db.executemany("INSERT OR REPLACE INTO entities VALUES (?, ?)", kept)
+            db.executemany(PUT_ENTITY, kept)
         if gone:
             db.executemany("DELETE FROM entities WHERE name = ?", gone)
 
@@ -172,8 +200,8 @@ class _Outcomes(_Statements):
         for sheet in self._sheets:
             if sheet.codes:
                 names = msgspec.json.encode(sheet.tenants).decode()
-                row = (sheet.number, sheet.at_ms, names, sheet.codes, sheet.owners)
-                db.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)", row)
+                said = (sheet.at_ms, names, sheet.codes, sheet.owners)
+                db.execute(PUT_OUTCOMES, (sheet.number, outcome_checksum(sheet.number, *said), *said))
             else:
                 db.execute("DELETE FROM outcomes WHERE page = ?", (sheet.number,))
 
@@ -193,15 +221,22 @@ class _End(_Statements):
     def _save(self, db: apsw.Connection) -> None:
         unsaved = self._unsaved
         if unsaved.output:
-            rows = [(job, kind, item.offset, item.at, item.data) for job, kind, item in unsaved.output]
-            db.executemany("INSERT OR REPLACE INTO output VALUES (?, ?, ?, ?, ?)", rows)
+            db.executemany(PUT_OUTPUT, [_output_row(*row) for row in unsaved.output])
         if unsaved.silenced:
             db.executemany("DELETE FROM output WHERE job = ?", [(job,) for job in unsaved.silenced])
-        if unsaved.dropped_queues:
+        if unsaved.all_queues:
+            db.execute("DELETE FROM queues")
+        elif unsaved.dropped_queues:
             db.executemany("DELETE FROM queues WHERE tenant = ? AND queue = ?", unsaved.dropped_queues)
         for queue in self._queues:
             db.execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", queue)
-        write_meta(db, {"checkpoint": self._position, "head": unsaved.head, "as_of": self._as_of})
+        position = {"checkpoint": self._position, "position": self._position}
+        write_meta(db, {**position, "head": unsaved.head, "as_of": self._as_of})
+
+
+def _output_row(job: int, kind: int, item: StreamItem) -> tuple[int, int, int, int, int, bytes]:
+    checksum = output_checksum(job, kind, item.offset, item.at, item.data)
+    return job, kind, item.offset, checksum, item.at, item.data
 
 
 class _Tidy(_Statements):
@@ -230,9 +265,8 @@ class _Tidy(_Statements):
         self.is_done = not (self._is_quiet and self._shrink(db))
 
     def _drop_old_events(self, db: apsw.Connection) -> None:
-        """By number, when the store was asked to; by age; once a minute by size."""
-        old = "at < ?1 OR last_seq <= ?2"
-        db.execute(f"DELETE FROM events WHERE {old}", (self._as_of - EVENTS_MS, self._events_after))
+        """By number, when the store was asked to; by age; once a minute by size. The oldest first, always."""
+        db.execute(DROP_OLD, (self._as_of - EVENTS_MS, self._events_after))
         minute = self._as_of // MINUTE_MS
         if minute == int_of(one(db, "SELECT value FROM meta WHERE key = 'tidied'") or 0):
             return

@@ -8,9 +8,8 @@ import fcntl
 import gc
 import os
 import secrets
-import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 
@@ -19,15 +18,27 @@ import msgspec
 
 from tenure.core.clock import Now
 from tenure.core.error import Error, Unavailable
-from tenure.core.record import StreamItem
 from tenure.core.token import SECRET_BYTES
 from tenure.engine.engine import Engine
 from tenure.engine.redo import Sections
 from tenure.engine.restore import Restore
+from tenure.store.embedded import mark
+from tenure.store.embedded.content import (
+    NOT_AS_WRITTEN,
+    Content,
+    Damaged,
+    damaged,
+    is_damage,
+    meta_checksum,
+    read_meta,
+    schema_checksum,
+    write_meta,
+)
 from tenure.store.embedded.hung import end_process
 
 APPLICATION_ID = 0x54656E75  # "Tenu"
 FORMAT = 1
+INCREMENTAL = 2  # of PRAGMA auto_vacuum
 PAGE_BYTES = 4096
 BUSY_MS = 5_000
 OVER_BUSY_MS = 1_000
@@ -35,12 +46,6 @@ REWRITE_BYTES = 64 * 1024  # SQLite writes less than 128 KiB at once
 NETWORK_KINDS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "glusterfs", "ceph", "lustre"})
 
 _unpack = msgspec.msgpack.Decoder().decode
-
-
-class Damaged(Error):
-    """The file does not say what was written into it. Nothing is served from it."""
-
-    status = 500
 
 
 class Owned(Unavailable):
@@ -79,8 +84,11 @@ class StoreFile:
         self.reserved_seq = 0
         self.closed_cleanly = True
         self.position = 0  # of the last record in the journal
+        self.last_event = 0  # in the file
         self.elapsed_from = 0  # what the store's elapsed time is ahead of the process's
         self._lock = -1
+        self._mark = -1
+        self._identity = b""
 
     # Opening.
 
@@ -101,10 +109,8 @@ class StoreFile:
                     os.unlink(self._new_lock_path())
             if isinstance(error, apsw.Error):
                 raise _explained(self.path, error) from error
-            if isinstance(error, KeyError | ValueError):
-                raise Damaged(
-                    f"{self.path} is damaged: its meta table lacks {error}; restore it from a backup"
-                ) from error
+            if isinstance(error, NOT_AS_WRITTEN):
+                raise damaged(self.path, f"it cannot be read ({error})") from error
             raise
 
     def _begin(self, over: int | None) -> None:
@@ -141,6 +147,7 @@ class StoreFile:
     def _take_ownership(self, by_force: bool) -> None:
         """Lock the file of owners. By force: a new one, that takes its place once the epoch is ours."""
         path = self._new_lock_path() if by_force else self._lock_path()
+        was_there = self.path.exists()
         try:
             # Payloads, and the secret that makes tokens, are the owner's alone; SQLite gives its other files this mode.
             os.close(os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -155,6 +162,16 @@ class StoreFile:
             raise Owned(self.path, owner.pid, owner.epoch, not owner.serving) from None
         self._lock = lock
         self.tell(False)
+        try:
+            self._mark = os.open(f"{self.path}-mark", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if was_there and self.path.stat().st_size == 0 and (mark.was_made(self._mark) or self._has_log()):
+                raise damaged(self.path, "it is empty, and was not; to begin anew remove it")
+        except BaseException:
+            self.release()
+            raise
+
+    def _has_log(self) -> bool:
+        return bool(_size_of(f"{self.path}-wal"))
 
     def tell(self, serving: bool) -> None:
         """Let those who find the file locked know by whom."""
@@ -203,28 +220,50 @@ class StoreFile:
 
     def _prepare(self, db: apsw.Connection, over: int | None) -> None:
         if one(db, "PRAGMA user_version") == 0 and one(db, "SELECT count(*) FROM sqlite_master") == 0:
+            if int_of(one(db, "PRAGMA page_count")) > 1:
+                raise damaged(self.path, "it has no tables")
             self._make(db)
-        if one(db, "PRAGMA application_id") != APPLICATION_ID:
-            raise Unavailable(f"{self.path} is a database of something else; choose another file")
-        version = one(db, "PRAGMA user_version")
-        if version != FORMAT:
-            raise Unavailable(
-                f"{self.path} has format {version}, this Tenure reads format {FORMAT}; use a newer Tenure"
-            )
+        self._check_head(db)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
         db.execute("BEGIN IMMEDIATE")  # after it nothing of an older epoch can be committed
-        meta = read_meta(db)
+        self._raise_epoch(db, over)
+        db.execute("COMMIT")
+
+    def _raise_epoch(self, db: apsw.Connection, over: int | None) -> None:
+        meta = read_meta(self.path, db)
         if over and meta["epoch"] != over:
             raise Owned(self.path, 0, int_of(meta["epoch"]), False)
+        if meta["schema"] != schema_checksum(db):
+            raise damaged(self.path, "its schema is not as it was written")
         self.secret = bytes_of(meta["secret"])
         self.epoch = int_of(meta["epoch"]) + 1
         self.reserved_id = int_of(meta["reserved_id"])
         self.reserved_seq = int_of(meta["reserved_seq"])
         self.closed_cleanly = bool(meta["closed_cleanly"])
         self.position = max(int_of(one(db, "SELECT coalesce(max(n), 0) FROM journal")), int_of(meta["checkpoint"]))
-        write_meta(db, {"epoch": self.epoch, "closed_cleanly": 0})
-        db.execute("COMMIT")
+        if self.position < int_of(meta["position"]):
+            raise damaged(self.path, f"it misses record {self.position + 1} of its journal")
+        self._identity = mark.identity(self.path, self.secret)
+        if (self.epoch - 1, self.position) < mark.reached(self._mark, self._identity):
+            what = f"it ends with record {self.position}, and later ones were on disk; its log is cut, or it is old"
+            raise Damaged(f"{self.path} is damaged: {what}; restore a backup, and remove {self.path}-mark")
+        write_meta(db, {"epoch": self.epoch, "closed_cleanly": 0, "position": self.position})
+
+    def _check_head(self, db: apsw.Connection) -> None:
+        """What the head of the file says, against what `meta` does when it is ours."""
+        version = one(db, "PRAGMA user_version")
+        is_ours = one(db, "PRAGMA application_id") == APPLICATION_ID
+        vacuum = one(db, "PRAGMA auto_vacuum")
+        if is_ours and version == FORMAT and vacuum == INCREMENTAL:
+            return
+        if one(db, "SELECT count(*) FROM sqlite_master WHERE name IN ('meta', 'journal', 'sums')") == 3:
+            row = db.execute("SELECT value, checksum FROM meta WHERE key = 'format'").fetchone()
+            if row == (FORMAT, meta_checksum("format", FORMAT)):
+                raise damaged(self.path, "its head is not as it was written")
+        if not is_ours:
+            raise Unavailable(f"{self.path} is a database of something else; choose another file")
+        raise Unavailable(f"{self.path} has format {version}, this Tenure reads format {FORMAT}; use a newer Tenure")
 
     def _make(self, db: apsw.Connection) -> None:
         db.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -235,8 +274,13 @@ class StoreFile:
             write_meta(
                 db,
                 {
+                    "format": FORMAT,
+                    "schema": schema_checksum(db),
                     "secret": secrets.token_bytes(SECRET_BYTES),
                     "epoch": 0,
+                    "position": 0,
+                    "synced": 0,
+                    "tidied": 0,
                     "reserved_id": 0,
                     "reserved_seq": 0,
                     "closed_cleanly": 1,
@@ -247,70 +291,69 @@ class StoreFile:
             )
             db.execute(f"PRAGMA application_id={APPLICATION_ID}")
             db.execute(f"PRAGMA user_version={FORMAT}")
+        mark.made(self._mark)
+
+    def mark(self, position: int) -> None:
+        """Note that the journal is on disk up to there."""
+        mark.note(self._mark, self._identity, self.epoch, position)
 
     def release(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        for handle in (self._lock, self._mark):
+            if handle >= 0:
+                os.close(handle)
+        self._lock = self._mark = -1
 
     # Reading.
 
     def restore(self, now: Now) -> Engine:
         """The engine that wrote the file, at the time it is now. What the machine slept has passed for leases too."""
-        db = self.connect()
         collects = gc.isenabled()
         gc.disable()  # millions of objects are made here, and none of them is garbage
         try:
-            db.execute("BEGIN")
-            return self._restore(db, now)
-        except apsw.Error as error:
-            raise _explained(self.path, error) from error
-        except (ValueError, IndexError, KeyError, msgspec.MsgspecError) as error:
-            raise Damaged(f"{self.path} cannot be read: {error}; restore it from a backup") from error
+            with self.reading() as content:
+                return self._restore(content, now)
         finally:
             if collects:
                 gc.enable()
-            db.close()
 
-    def _restore(self, db: apsw.Connection, now: Now) -> Engine:
+    @contextmanager
+    def reading(self) -> Iterator[Content]:
+        """The rows as they are now; what cannot be read of them is Damaged or Unavailable."""
+        try:
+            db = self.connect()
+            try:
+                db.execute("BEGIN")
+                yield Content(self.path, db)
+            finally:
+                db.close()
+        except apsw.Error as error:
+            raise _explained(self.path, error) from error
+        except NOT_AS_WRITTEN as error:
+            raise damaged(self.path, f"it cannot be read ({type(error).__name__}: {error})") from error
+
+    def _restore(self, content: Content, now: Now) -> Engine:
         restore = Restore(self.secret, self.epoch)
-        meta = read_meta(db)
+        meta = content.meta()
         head = bytes_of(meta["head"])
         if head:
             restore.head(Sections(head))
-        for page, checksum, facts in db.execute("SELECT page, checksum, facts FROM pages"):
-            self._check("page", page, checksum, facts)
+        for facts in content.pages():
             restore.page(facts)
-        for page, at, tenants, codes, owners in db.execute("SELECT page, at, tenants, codes, owners FROM outcomes"):
-            restore.outcomes(page * 1024, msgspec.json.decode(tenants, type=list[str]), codes, owners, at)
-        for job, kind, item, at, data in db.execute("SELECT job, kind, item, at, data FROM output"):
-            restore.output(job, kind, StreamItem(item, at, data))
-        for name, fact in db.execute("SELECT name, fact FROM entities"):
+        for first, tenants, codes, owners, at in content.outcomes():
+            restore.outcomes(first, tenants, codes, owners, at)
+        for job, kind, item in content.output():
+            restore.output(job, kind, item)
+        for name, fact in content.entities():
             restore.entity(tuple(_unpack(name)), _unpack(fact))
-        for n, checksum, record, events in self._records(db, int_of(meta["checkpoint"])):
-            self._check("record", n, checksum, record + events)
+        for record in content.records(int_of(meta["checkpoint"]), self.position):
             if record:
                 restore.record(record)
         passed = max(now.wall_ms - restore.wall_ms, 0) if restore.wall_ms else 0
         self.elapsed_from = restore.elapsed_ms + passed - now.elapsed_ms
-        told = "SELECT max(last_seq) FROM (SELECT last_seq FROM events UNION ALL SELECT last_seq FROM journal)"
-        seq = max(restore.seq, int_of(one(db, told) or 0), 0 if self.closed_cleanly else self.reserved_seq)
+        self.last_event = content.last_event()
+        seq = max(restore.seq, self.last_event, self.reserved_seq)
         last_id = 0 if self.closed_cleanly else self.reserved_id
         return restore.finish(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, last_id)
-
-    def _records(self, db: apsw.Connection, after: int) -> Iterator[tuple[int, int, bytes, bytes]]:
-        expected = after + 1
-        for n, checksum, record, events in db.execute(
-            "SELECT n, checksum, record, events FROM journal WHERE n > ? ORDER BY n", (after,)
-        ):
-            if n != expected:
-                raise Damaged(f"{self.path} misses record {expected} of its journal; restore it from a backup")
-            expected += 1
-            yield n, checksum, record, events
-
-    def _check(self, what: str, number: int, checksum: int, data: object) -> None:
-        if not isinstance(data, bytes) or zlib.crc32(data) != checksum:
-            raise Damaged(f"{self.path} is damaged: {what} {number} is not as it was written; restore a backup")
 
 
 def _read_owner(lock: int) -> Owner:
@@ -338,14 +381,6 @@ def bytes_of(value: object) -> bytes:
     return value
 
 
-def read_meta(db: apsw.Connection) -> dict[str, object]:
-    return dict(db.execute("SELECT key, value FROM meta"))
-
-
-def write_meta(db: apsw.Connection, values: dict[str, int | bytes | str]) -> None:
-    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
-
-
 class Fenced(Exception):
     """Another process has taken the file over."""
 
@@ -356,9 +391,13 @@ def check_epoch(db: apsw.Connection, epoch: int) -> None:
 
 
 def _explained(path: Path, error: apsw.Error) -> Error:
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return Damaged(f"{path} is damaged: {error}; restore it from a backup")
+    if is_damage(path, error):
+        return damaged(path, str(error))
     return Unavailable(f"{path} cannot be used: {error}")
+
+
+def _size_of(path: str) -> int:
+    return os.stat(path).st_size if os.path.exists(path) else 0
 
 
 def refuse_network(path: Path) -> None:

@@ -19,6 +19,7 @@ from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.eventlog import read_runs
 from tenure.store.contract import Capabilities
 from tenure.store.embedded.checkpoint import Checkpoint
+from tenure.store.embedded.content import Content
 from tenure.store.embedded.file import Fenced, StoreFile, TakenOver
 from tenure.store.embedded.store import EmbeddedStore
 from tenure.store.embedded.writer import Group, Job, Portion, Writer, close_cleanly, save_meta
@@ -36,6 +37,7 @@ CHECKPOINT_MS = 500
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 RETRY_MS = 1_000
 CLOSE_S = 60.0
+EVENT_ROWS = 1_000
 
 
 class SqliteStore(EmbeddedStore):
@@ -60,6 +62,7 @@ class SqliteStore(EmbeddedStore):
         self._safe: list[tuple[int, bool, asyncio.Future[None]]] = []  # position, on disk or written
         self._held: list[tuple[int, list[tuple[int, object]]]] = []  # answers to waits, and when they may leave
         self._event_seq = 0  # of the last event taken
+        self._event_last = 0  # of the last event taken, also before the store was opened
         self._reserved_id = 0
         self._reserved_seq = 0
         self._reserving = False
@@ -85,6 +88,7 @@ class SqliteStore(EmbeddedStore):
         self._now = self._at(now)
         self._taken = self._written = self._synced = self._file.position
         self._event_seq = self._opened.oldest_event() - 1
+        self._event_last = self._file.last_event
         self._checkpoint_at = self._now.elapsed_ms
         self._writer.start()
         self._reserve()
@@ -105,7 +109,7 @@ class SqliteStore(EmbeddedStore):
         is_written = self._synced >= self._taken and engine.is_taken()
         if ended and is_written:
             with suppress(apsw.Error):  # the next opening finds the journal, and skips the numbers reserved
-                await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq)
+                await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq, self._taken)
         await self._end(Unavailable("the store was closed"))
         if not is_written:
             raise Unavailable(f"{self._file.path} could not be written before it was closed; the last changes are lost")
@@ -287,8 +291,11 @@ class SqliteStore(EmbeddedStore):
             self._taken += 1
             last = self._engine.last_event()
             sync = self._mode != "write" or any(on_disk for _, on_disk, _ in self._safe)
-            group = Group(self._taken, record, events, self._event_seq + 1, last, self._now.wall_ms, sync)
+            first = self._event_seq + 1
+            group = Group(self._taken, record, events, first, last, self._event_last, self._now.wall_ms, sync)
             self._event_seq = last
+            if last >= first:
+                self._event_last = last
             self._journal_bytes += group.size()
             self._in_flight.append(group)
             self._writer.put(group)
@@ -419,41 +426,26 @@ class SqliteStore(EmbeddedStore):
             return await asyncio.to_thread(self._read_events, context, int(cursor[1:]), limit)
 
     def _oldest_event(self) -> int:
+        with self._file.reading() as content:
+            return self._oldest_in(content)
+
+    def _oldest_in(self, content: Content) -> int:
         kept = self._engine.events_kept()
-        before = self._engine.last_event() - kept if kept else 0
-        db = self._file.connect()
-        try:
-            row = db.execute(
-                "SELECT min(first_seq) FROM (SELECT first_seq, last_seq FROM events UNION ALL"
-                " SELECT first_seq, last_seq FROM journal) WHERE last_seq >= first_seq AND last_seq > ?",
-                (before,),
-            ).fetchone()
-        finally:
-            db.close()
+        on_disk = content.oldest_event(self._engine.last_event() - kept if kept else 0)
         in_memory = self._engine.oldest_event()
-        return in_memory if row is None or row[0] is None else min(int(row[0]), in_memory)
+        return min(on_disk, in_memory) if on_disk else in_memory
 
     def _read_events(self, context: Context, after: int, limit: int) -> EventPage:
         tenant = "" if ANY_TENANT in context.tenants else context.tenant
-        oldest = self._oldest_event()
-        if after + 1 < oldest:
-            raise EventsLost(oldest)
         found: list[Event] = []
         upto = after
-        db = self._file.connect()
-        try:
-            for last, data in db.execute(
-                # Records whose events were moved are there for a moment more.
-                "SELECT last_seq, events FROM (SELECT first_seq, last_seq, events FROM events UNION ALL"
-                " SELECT first_seq, last_seq, events FROM journal"
-                " WHERE first_seq > (SELECT coalesce(max(first_seq), 0) FROM events)"
-                ") WHERE last_seq > ? ORDER BY first_seq LIMIT 1000",
-                (after,),
-            ):
+        with self._file.reading() as content:
+            oldest = self._oldest_in(content)
+            if after + 1 < oldest:
+                raise EventsLost(oldest)
+            for last, data in content.events(after, EVENT_ROWS):
                 upto = max(int(read_runs(data, after, limit, tenant, found)), upto)
                 if len(found) >= limit:
                     break
                 upto = max(upto, last)
-        finally:
-            db.close()
         return EventPage(tuple(found), f"e{upto}")

@@ -7,7 +7,6 @@ until the disk takes it; meanwhile the store refuses writes.
 
 import asyncio
 import threading
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from queue import SimpleQueue
 
 import apsw
 
-from tenure.store.embedded.file import PAGE_BYTES, Fenced, StoreFile, check_epoch, write_meta
+from tenure.store.embedded.content import events_checksum, record_checksum, write_meta
+from tenure.store.embedded.file import PAGE_BYTES, Fenced, StoreFile, check_epoch
 
 RETRY_FIRST_S = 0.05
 RETRY_MOST_S = 2.0
@@ -24,8 +24,8 @@ WAL_BYTES_MAX = 64 * 1024 * 1024
 
 # A group is tried again after an error that says it was not written; it may have been.
 INSERT = """
-INSERT OR REPLACE INTO journal (n, checksum, record, first_seq, last_seq, at, events)
-SELECT ?, ?, ?, ?, ?, ?, ? WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?
+INSERT OR REPLACE INTO journal (n, checksum, first_seq, last_seq, follows, at, events_checksum, record, events)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?
 """
 
 
@@ -38,6 +38,7 @@ class Group:
     events: bytes
     first_seq: int
     last_seq: int
+    follows: int  # the last event before those of this group
     at_ms: int
     sync: bool  # else it is enough that the operating system has it
     done: "asyncio.Future[None] | None" = None
@@ -46,9 +47,10 @@ class Group:
         return len(self.record) + len(self.events)
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
-        checksum = zlib.crc32(self.events, zlib.crc32(self.record))
-        row = (self.position, checksum, self.record, self.first_seq, self.last_seq, self.at_ms, self.events, epoch)
-        db.execute(INSERT, row)
+        checksum = record_checksum(self.position, self.record)
+        numbers = (self.first_seq, self.last_seq, self.follows, self.at_ms)
+        told = events_checksum(*numbers, self.events)
+        db.execute(INSERT, (self.position, checksum, *numbers, told, self.record, self.events, epoch))
         if db.changes() != 1:
             raise Fenced
 
@@ -91,7 +93,9 @@ class Writer:
         self._report = report
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._closing = threading.Event()
+        self._db: apsw.Connection | None = None
         self._level = ""
+        self._marked = 0  # the last position that was noted to be on disk
         self._in_doubt = False  # whether a sync failed since the log was known to be on disk
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
 
@@ -116,15 +120,28 @@ class Writer:
     # In the thread.
 
     def _run(self) -> None:
-        db = self._file.connect()
         try:
-            db.execute("PRAGMA wal_autocheckpoint=0")
-            db.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
-            db.set_wal_hook(self._count_pages)
-            self._write_all(db)
+            while True:
+                job = self._jobs.get()
+                if job is None or not self._write(job):
+                    return
         finally:
-            with suppress(apsw.Error):  # the last to close moves the log into the file; else the next to open does
+            if self._db is not None:
+                with suppress(apsw.Error):  # the last to close moves the log into the file; else the next to open does
+                    self._db.close()
+
+    def _connected(self) -> apsw.Connection:
+        if self._db is None:
+            db = self._file.connect()
+            try:
+                db.execute("PRAGMA wal_autocheckpoint=0")
+                db.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+            except BaseException:
                 db.close()
+                raise
+            db.set_wal_hook(self._count_pages)
+            self._db = db
+        return self._db
 
     def _count_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._log_pages = pages
@@ -144,17 +161,12 @@ class Writer:
             except apsw.Error:
                 self._in_doubt = True  # the next group meets the same trouble, and tells it
 
-    def _write_all(self, db: apsw.Connection) -> None:
-        while True:
-            job = self._jobs.get()
-            if job is None or not self._write(db, job):
-                return
-
-    def _write(self, db: apsw.Connection, job: Job) -> bool:
-        """Until it is written; False when the thread has to end."""
+    def _write(self, job: Job) -> bool:
+        """Until it is written; False when the thread has to end: nothing more is written by an owner that was one."""
         wait_s = RETRY_FIRST_S
         while True:
             try:
+                db = self._connected()
                 if self._in_doubt:
                     self._file.rewrite_log(db)
                     self._in_doubt = False
@@ -163,7 +175,7 @@ class Writer:
             except Fenced as error:
                 self._report(job, error)
                 return False
-            except apsw.Error as error:
+            except Exception as error:
                 self._in_doubt = True
                 self._report(job, error)
                 if self._closing.wait(wait_s):
@@ -171,6 +183,9 @@ class Writer:
                 wait_s = min(2 * wait_s, RETRY_MOST_S)
                 continue
             self._report(job, None)
+            if job.sync and self._jobs.empty() and job.position >= self._marked:
+                self._marked = job.position
+                self._file.mark(job.position)
             self._keep_log_short(db)
             return True
 
@@ -180,14 +195,15 @@ class Writer:
             self._level = level
 
 
-def close_cleanly(file: StoreFile, last_id: int, last_seq: int) -> None:
+def close_cleanly(file: StoreFile, last_id: int, last_seq: int, position: int) -> None:
     """The last transaction: no number beyond these was given."""
     db = file.connect()
     try:
         db.execute("PRAGMA synchronous=FULL")
         with db:
             if db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone() == (file.epoch,):
-                write_meta(db, {"closed_cleanly": 1, "reserved_id": last_id, "reserved_seq": last_seq})
+                numbers = {"reserved_id": last_id, "reserved_seq": last_seq, "position": position}
+                write_meta(db, {"closed_cleanly": 1, **numbers})
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
         db.close()

@@ -1,0 +1,294 @@
+"""What the file holds, row by row, each checked against the checksum that was written with it.
+
+A row's checksum covers its key and everything that Tenure reads of it. `sums` holds the number of rows of a table and
+the sum of their checksums; triggers keep it in the transaction that changes the table, so it is right at every commit,
+in the middle of a checkpoint too, and a row that is lost, doubled or from elsewhere is noticed. See decision 13.
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+import apsw
+import msgspec
+
+from tenure.core.error import Error
+from tenure.core.record import StreamItem
+from tenure.engine.page import page_checksum
+
+SUM_MASK = (1 << 48) - 1
+META_KEYS = (
+    "as_of",
+    "checkpoint",
+    "closed_cleanly",
+    "epoch",
+    "format",
+    "head",
+    "position",
+    "reserved_id",
+    "reserved_seq",
+    "schema",
+    "secret",
+    "synced",
+    "tidied",
+)
+# What reading rows that are not as they were written may end in, before a checksum is even looked at.
+NOT_AS_WRITTEN = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    struct.error,
+    msgspec.MsgspecError,
+)
+# Errors of SQLite that say nothing about what the file holds.
+NOT_THE_CONTENT = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.IOError,
+    apsw.FullError,
+    apsw.CantOpenError,
+    apsw.ReadOnlyError,
+    apsw.PermissionsError,
+    apsw.NoMemError,
+    apsw.InterruptError,
+)
+CUT_SHORT = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
+VERSION_BYTE = 18  # of the file: 1 or 2; SQLite takes any other for a file that it may only read
+
+_two = struct.Struct("<qq").pack
+_four = struct.Struct("<qqqq").pack
+_pack = msgspec.msgpack.Encoder().encode
+_names = msgspec.json.Decoder(list[str]).decode
+
+Value = int | bytes | str
+
+
+class Damaged(Error):
+    """The file does not say what was written into it. Nothing is served from it."""
+
+    status = 500
+
+
+def damaged(path: Path, what: str) -> Damaged:
+    return Damaged(f"{path} is damaged: {what}; restore it from a backup")
+
+
+def is_damage(path: Path, error: apsw.Error) -> bool:
+    """Whether SQLite complains of what the file holds, and not of the disk, the memory or a lock."""
+    if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) in CUT_SHORT:
+        return True
+    if isinstance(error, apsw.ReadOnlyError):
+        with path.open("rb") as file:
+            return file.read(VERSION_BYTE + 1)[VERSION_BYTE:] not in (b"", b"\1", b"\2")
+    return not isinstance(error, NOT_THE_CONTENT)
+
+
+# Checksums.
+
+
+def record_checksum(n: int, record: bytes) -> int:
+    return crc32(record, crc32(_two(n, len(record))))
+
+
+def events_checksum(first_seq: int, last_seq: int, follows: int, at: int, events: bytes) -> int:
+    return crc32(events, crc32(_four(first_seq, last_seq, follows, at)))
+
+
+def outcome_checksum(page: int, at: int, tenants: str, codes: bytes, owners: bytes) -> int:
+    return crc32(owners, crc32(codes, crc32(tenants.encode(), crc32(_two(page, at)))))
+
+
+def output_checksum(job: int, kind: int, item: int, at: int, data: bytes) -> int:
+    return crc32(data, crc32(_four(job, kind, item, at)))
+
+
+def entity_checksum(name: bytes, fact: bytes) -> int:
+    return crc32(fact, crc32(name))
+
+
+def meta_checksum(key: str, value: Value) -> int:
+    return crc32(_pack([key, value]))
+
+
+def schema_checksum(db: apsw.Connection) -> int:
+    rows = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+    return crc32(_pack(rows))
+
+
+# Meta.
+
+
+def read_meta(path: Path, db: apsw.Connection) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value, checksum in db.execute("SELECT key, value, checksum FROM meta"):
+        if meta_checksum(key, value) != checksum:
+            raise damaged(path, f"{key!r} in its meta table is not as it was written")
+        found[key] = value
+    missing = [key for key in META_KEYS if key not in found]
+    if missing:
+        raise damaged(path, f"its meta table lacks {', '.join(missing)}")
+    return found
+
+
+def write_meta(db: apsw.Connection, values: dict[str, Value]) -> None:
+    rows = [(key, value, meta_checksum(key, value)) for key, value in values.items()]
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", rows)
+
+
+class Content:
+    """The rows of an open file, in one transaction; whatever is not as it was written raises Damaged."""
+
+    def __init__(self, path: Path, db: apsw.Connection) -> None:
+        self._path = path
+        self._db = db
+        self._sums: dict[str, tuple[int, int]] = {}
+        self._moved = 0  # the last event that was moved out of the journal
+        self._last_seq = 0  # the last event in the records that were read
+        for name, rows, total, last in db.execute("SELECT name, rows, total, last FROM sums"):
+            self._sums[name] = (rows, total)
+            self._moved = max(self._moved, last)
+
+    def _fail(self, what: str) -> Damaged:
+        return damaged(self._path, f"{what} is not as it was written")
+
+    def _balance(self, table: str, rows: int, total: int) -> None:
+        if self._sums.get(table) != (rows, total & SUM_MASK):
+            raise damaged(self._path, f"rows of its table {table} are missing, or come from elsewhere")
+
+    def meta(self) -> dict[str, object]:
+        return read_meta(self._path, self._db)
+
+    # Rows come in the order of their keys. Where they do not, a search for one might not find it.
+
+    def pages(self) -> Iterator[bytes]:
+        rows = total = 0
+        previous = -1
+        for page, checksum, facts in self._db.execute("SELECT page, checksum, facts FROM pages"):
+            if page_checksum(page, facts) != checksum or page <= previous:
+                raise self._fail(f"page {page}")
+            previous = page
+            rows += 1
+            total += checksum
+            yield facts
+        self._balance("pages", rows, total)
+
+    def outcomes(self) -> Iterator[tuple[int, list[str], bytes, bytes, int]]:
+        """First id, tenants, codes, owners and time of each, see `engine.page.OutcomeSheet`."""
+        rows = total = 0
+        previous = -1
+        for page, checksum, at, tenants, codes, owners in self._db.execute(
+            "SELECT page, checksum, at, tenants, codes, owners FROM outcomes"
+        ):
+            if outcome_checksum(page, at, tenants, codes, owners) != checksum or page <= previous:
+                raise self._fail(f"page {page} of the outcomes")
+            previous = page
+            rows += 1
+            total += checksum
+            yield page * 1024, _names(tenants), codes, owners, at
+        self._balance("outcomes", rows, total)
+
+    def output(self) -> Iterator[tuple[int, int, StreamItem]]:
+        rows = total = 0
+        previous = (-1, 0, 0)
+        for job, kind, item, checksum, at, data in self._db.execute(
+            "SELECT job, kind, item, checksum, at, data FROM output"
+        ):
+            key = (job, kind, item)
+            if output_checksum(job, kind, item, at, data) != checksum or key <= previous:
+                raise self._fail(f"output {item} of job {job}")
+            previous = key
+            rows += 1
+            total += checksum
+            yield job, kind, StreamItem(item, at, data)
+        self._balance("output", rows, total)
+
+    def entities(self) -> Iterator[tuple[bytes, bytes]]:
+        rows = total = 0
+        previous = b""
+        for name, checksum, fact in self._db.execute("SELECT name, checksum, fact FROM entities"):
+            if entity_checksum(name, fact) != checksum or name <= previous:
+                raise self._fail(f"the entity {name!r}")
+            previous = name
+            rows += 1
+            total += checksum
+            yield name, fact
+        self._balance("entities", rows, total)
+
+    def records(self, after: int, last: int) -> Iterator[bytes]:
+        """The journal after one position; it reaches another one at least."""
+        n = after
+        for found, checksum, record, first_seq, last_seq, follows, at, told, events in self._db.execute(
+            "SELECT n, checksum, record, first_seq, last_seq, follows, at, events_checksum, events FROM journal"
+            " WHERE n > ? ORDER BY n",
+            (after,),
+        ):
+            n += 1
+            if found != n:
+                raise damaged(self._path, f"it misses record {n} of its journal")
+            if record_checksum(n, record) != checksum:
+                raise self._fail(f"record {n}")
+            if events_checksum(first_seq, last_seq, follows, at, events) != told:
+                raise self._fail(f"what record {n} says of events")
+            if last_seq >= first_seq:
+                self._last_seq = last_seq
+            yield record
+        if n < last:
+            raise damaged(self._path, f"it misses record {n + 1} of its journal")
+
+    def last_event(self) -> int:
+        """The number of the last event that is on disk."""
+        rows, _ = self._sums.get("events", (0, 0))
+        if rows:
+            found = self._db.execute("SELECT last_seq FROM events ORDER BY first_seq DESC LIMIT 1").fetchone()
+            if found != (self._moved,):
+                raise damaged(self._path, "rows of its table events are missing, or come from elsewhere")
+        return max(self._moved, self._last_seq)
+
+    # Events, from any number on.
+
+    def events(self, after: int, rows_max: int) -> Iterator[tuple[int, bytes]]:
+        """Rows of events that come after a number: the last number and the runs of each."""
+        previous = -1
+        for first_seq, last_seq, follows, at, checksum, events in self._db.execute(
+            # Records whose events were moved are there for a moment more.
+            "SELECT first_seq, last_seq, follows, at, events_checksum, events FROM ("
+            " SELECT first_seq, last_seq, follows, at, events_checksum, events FROM events UNION ALL"
+            " SELECT first_seq, last_seq, follows, at, events_checksum, events FROM journal"
+            " WHERE last_seq >= first_seq AND first_seq > (SELECT coalesce(max(first_seq), 0) FROM events)"
+            ") WHERE last_seq > ? ORDER BY first_seq LIMIT ?",
+            (after, rows_max),
+        ):
+            if events_checksum(first_seq, last_seq, follows, at, events) != checksum:
+                raise self._fail(f"the row of events {first_seq} to {last_seq}")
+            if (follows > after) if previous < 0 else (follows != previous):
+                raise damaged(self._path, f"events before {first_seq} are missing")
+            previous = last_seq
+            yield last_seq, events
+
+    def oldest_event(self, before: int) -> int:
+        """The first one on disk that is kept when those up to `before` are not; 0 when there is none."""
+        [[first]] = self._db.execute(
+            "SELECT min(first_seq) FROM (SELECT first_seq, last_seq FROM events UNION ALL"
+            " SELECT first_seq, last_seq FROM journal) WHERE last_seq >= first_seq AND last_seq > ?",
+            (before,),
+        ).fetchall()
+        return int(first or 0)
+
+    def verify(self) -> list[str]:
+        """What opening does not look at: SQLite's own structure, and every row of events."""
+        found = [str(text) for (text,) in self._db.execute("PRAGMA integrity_check") if text != "ok"]
+        rows = total = 0
+        for _, checksum in self._db.execute("SELECT first_seq, events_checksum FROM events"):
+            rows += 1
+            total += checksum
+        try:
+            self._balance("events", rows, total)
+            for _ in self.events(max(self.oldest_event(0) - 1, 0), -1):
+                pass
+        except Damaged as error:
+            found.append(error.message)
+        return found

@@ -1,0 +1,164 @@
+"""Harmed in any way, a file reads as before or is Damaged: no other exception, and nothing that was not written."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tenure.core.error import Unavailable
+from tenure.store.embedded.content import Damaged
+from tenure.store.embedded.file import StoreFile
+from tests.damage.campaign import Patient, closed_patient, harm, harm_head, killed_patient
+from tests.damage.sample import make_closed, read, same, tables_filled
+
+CASES = 200
+
+
+@pytest.mark.slow
+async def test_a_closed_file_that_is_harmed_is_never_served_otherwise(tmp_path: Path) -> None:
+    patient = await closed_patient(tmp_path / "jobs.db")
+    assert all(count > 0 for count in tables_filled(patient.whole))
+    assert patient.whole.problems == ()
+    tally = harm(patient, "jobs.db", CASES, 1)
+    assert tally.findings == []
+    assert tally.noticed > CASES // 2
+
+
+@pytest.mark.slow
+async def test_a_harmed_head_is_noticed_or_harmless(tmp_path: Path) -> None:
+    patient = await closed_patient(tmp_path / "jobs.db")
+    assert harm_head(patient, range(0, 8, 4)).findings == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["jobs.db", "jobs.db-wal"])
+@pytest.mark.parametrize("backfilled", [False, True], ids=["", "backfilled"])
+async def test_a_killed_store_that_is_harmed_keeps_all_that_was_on_disk(
+    name: str, backfilled: bool, tmp_path: Path
+) -> None:
+    """Its mark says how far the log must reach."""
+    patient = await killed_patient(tmp_path / "jobs.db", backfilled, marked=True)
+    tally = harm(patient, name, CASES // 2, 2)
+    assert tally.findings == []
+    assert tally.noticed > 0
+
+
+@pytest.mark.slow
+async def test_without_a_mark_a_harmed_log_ends_after_a_whole_transaction(tmp_path: Path) -> None:
+    """So it looks after a loss of power too: an unfinished transaction at the end is not damage."""
+    patient = await killed_patient(tmp_path / "jobs.db", True, marked=False)
+    tally = harm(patient, "jobs.db-wal", CASES // 4, 3)
+    assert tally.findings == []
+    assert tally.shorter > 0
+
+
+async def test_an_unharmed_file_reads_the_same_twice(tmp_path: Path) -> None:
+    patient: Patient = await closed_patient(tmp_path / "jobs.db")
+    assert same(read(patient.path), patient.whole)
+
+
+def behind_triggers(path: Path, sql: str) -> None:
+    """As a disk would lose it, not as somebody who deletes it."""
+    with apsw.Connection(str(path)) as db:
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+        db.execute(sql)
+        assert db.changes() > 0, sql
+
+
+TABLES = {
+    "pages": "page",
+    "outcomes": "page",
+    "output": "rowid",
+    "entities": "name",
+    "events": "first_seq",
+}
+LOSSES = {
+    **{f"a row of {table}": f"DELETE FROM {table}" for table in TABLES},
+    "the last record": "DELETE FROM journal WHERE n = (SELECT max(n) FROM journal)",
+    "a record": "DELETE FROM journal WHERE n = (SELECT max(n) - 1 FROM journal)",
+    "the last row of events": "DELETE FROM events WHERE first_seq = (SELECT max(first_seq) FROM events)",
+    "some events": "DELETE FROM events WHERE first_seq = (SELECT first_seq FROM events ORDER BY 1 LIMIT 1 OFFSET 5)",
+    "a page's number": "UPDATE pages SET page = page + 1000 WHERE page = 2",
+    "an entity's name": "UPDATE entities SET name = x'00' WHERE name = (SELECT max(name) FROM entities)",
+    "an entity": "DELETE FROM entities WHERE name = (SELECT max(name) FROM entities)",
+    "some output": "DELETE FROM output WHERE item = 0 AND job = (SELECT min(job) FROM output)",
+    "a page": "DELETE FROM pages WHERE page = 2",
+    "the epoch": "UPDATE meta SET value = value - 1 WHERE key = 'epoch'",
+    "the secret": "UPDATE meta SET value = zeroblob(32) WHERE key = 'secret'",
+    "a value": "DELETE FROM meta WHERE key = 'reserved_id'",
+    "a type": "UPDATE meta SET value = 'text' WHERE key = 'head'",
+    "a sum": "UPDATE sums SET total = total + 1 WHERE name = 'pages'",
+    "all sums": "DELETE FROM sums",
+    "a blob that is text": "UPDATE pages SET facts = cast(facts AS TEXT) WHERE page = 2",
+    "a number that is text": "UPDATE outcomes SET at = 'yesterday'",
+    "a huge number": "UPDATE outcomes SET page = 9000000000000000000",
+}
+
+
+@pytest.mark.parametrize("sql", LOSSES.values(), ids=LOSSES.keys())
+async def test_what_is_lost_is_noticed(sql: str, tmp_path: Path) -> None:
+    await make_closed(tmp_path / "jobs.db")
+    behind_triggers(tmp_path / "jobs.db", sql)
+    with pytest.raises(Damaged, match=r"jobs\.db is damaged: .*; restore"):
+        read(tmp_path / "jobs.db")
+
+
+async def test_a_file_that_was_emptied_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    await make_closed(path)
+    path.write_bytes(b"")
+    with pytest.raises(Damaged, match="it is empty, and was not"):
+        read(path)
+    path.unlink()
+    assert read(path).jobs.count(None) == len(read(path).jobs)
+
+
+async def test_a_lost_log_is_noticed_and_another_file_may_take_the_place(tmp_path: Path) -> None:
+    patient = await killed_patient(tmp_path / "jobs.db", True, marked=True)
+    without = {name: content for name, content in patient.files.items() if not name.endswith("-wal")}
+    found = patient.read(without)
+    assert isinstance(found, Damaged)
+    assert f"remove {patient.path}-mark" in str(found)
+    shutil.copy(patient.path, tmp_path / "copy")
+    (tmp_path / "copy").replace(patient.path)
+    assert read(patient.path).problems == ()
+
+
+def harm_version(path: Path) -> None:
+    with apsw.Connection(str(path)) as db:
+        db.execute("PRAGMA user_version=2")
+
+
+def harm_application(path: Path) -> None:
+    with apsw.Connection(str(path)) as db:
+        db.execute("PRAGMA application_id=5")
+
+
+@pytest.mark.parametrize("harm_head_by", [harm_version, harm_application])
+async def test_a_head_that_contradicts_the_rest_is_damage(harm_head_by: Callable[[Path], None], tmp_path: Path) -> None:
+    await make_closed(tmp_path / "jobs.db")
+    harm_head_by(tmp_path / "jobs.db")
+    with pytest.raises(Damaged, match="its head is not as it was written"):
+        read(tmp_path / "jobs.db")
+
+
+@pytest.mark.parametrize("harm_head_by", [harm_version, harm_application])
+def test_a_file_of_something_else_is_not_called_damaged(harm_head_by: Callable[[Path], None], tmp_path: Path) -> None:
+    with apsw.Connection(str(tmp_path / "jobs.db")) as db:
+        db.execute("CREATE TABLE meta (key, value)")
+    harm_head_by(tmp_path / "jobs.db")
+    with pytest.raises(Unavailable, match="a database of something else"):
+        read(tmp_path / "jobs.db")
+
+
+async def test_verify_finds_what_opening_does_not_look_at(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    await make_closed(path)
+    file = StoreFile(path)
+    with file.reading() as content:
+        assert content.verify() == []
+    behind_triggers(path, "UPDATE events SET events = zeroblob(9) WHERE first_seq = 1")
+    with file.reading() as content:
+        assert any("row of events 1 " in problem for problem in content.verify())

@@ -7,6 +7,7 @@ never used again for something else.
 from typing import cast
 
 from tenure.core.answer import Answers, Claimed, Outcome
+from tenure.core.blob import Blob
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Bucket, Rate
@@ -287,9 +288,20 @@ def batch_fact(batch: Batch) -> Fact:
     return {
         "options": [options_fact(options) for options in known],
         "each": None if batch.each is None else numbers,
-        "payloads": batch.payloads,
+        "payloads": [_content_fact(payload) for payload in batch.payloads],
         "extras": None if batch.extras is None else [_extras_fact(extras) for extras in batch.extras],
     }
+
+
+def _content_fact(content: bytes | Blob | None) -> object:
+    return [content.name, content.size] if isinstance(content, Blob) else content
+
+
+def _read_content(fact: object) -> bytes | Blob:
+    if isinstance(fact, bytes):
+        return fact
+    name, size = cast("list[object]", fact)
+    return Blob(str(name), cast("int", size))
 
 
 def read_batch(fact: Fact) -> Batch:
@@ -298,7 +310,7 @@ def read_batch(fact: Fact) -> Batch:
     extras = cast("list[Fact | None] | None", fact["extras"])
     return Batch(
         options[0],
-        cast("list[bytes]", fact["payloads"]),
+        [_read_content(payload) for payload in cast("list[object]", fact["payloads"])],
         None if extras is None else [None if each is None else read_extras(each) for each in extras],
         None if numbers is None else [options[number] for number in numbers],
     )
@@ -345,7 +357,7 @@ FILTER_FIELDS = (
     "group",
     "custom_id_prefix",
 )
-CHANGE_FIELDS = ("action", "priority", "payload", "metadata", "run_at", "reason", "limit", "rate_per_s")
+CHANGE_FIELDS = ("action", "priority", "metadata", "run_at", "reason", "limit", "rate_per_s")
 
 
 def _sweep_fact(owed: Owed | None) -> Fact | None:
@@ -356,6 +368,7 @@ def _sweep_fact(owed: Owed | None) -> Fact | None:
     filter["metadata"] = [list(pair) for pair in owed.filter.metadata]
     change: Fact = {name: getattr(owed.change, name) for name in CHANGE_FIELDS}
     change["tags"] = owed.change.tags
+    change["payload"] = _content_fact(owed.change.payload)
     return {
         "tenant": owed.tenant,
         "upto": int(owed.upto),
@@ -380,8 +393,10 @@ def read_sweep(fact: Fact, id: int) -> Owed:
     said = dict(cast("Fact", fact["change"]))
     tags = cast("list[str] | None", said.pop("tags"))
     change = Change(cast("int", said["action"]), None, filter, tags=None if tags is None else tuple(tags))
+    payload = said.pop("payload")
     for name, value in said.items():
         setattr(change, name, value)
+    change.payload = None if payload is None else _read_content(payload)
     owed.filter = filter
     owed.change = change
     return owed

@@ -34,6 +34,10 @@ class Bucket:
         except (BaseError, ValueError) as error:
             raise InvalidRequest("blobs", url, f"it cannot be used: {_line(error)}") from error
 
+    @property
+    def is_remote(self) -> bool:
+        return True
+
     def __str__(self) -> str:
         return self._url
 

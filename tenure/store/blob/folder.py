@@ -17,6 +17,10 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    @property
+    def is_remote(self) -> bool:
+        return False
+
     def __str__(self) -> str:
         return str(self._path)
 

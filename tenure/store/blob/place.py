@@ -21,6 +21,10 @@ class Oversize(Exception):
 class Place(Protocol):
     """Trouble with the disk or the network is `Unavailable`."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether trouble may be on the way, and pass by itself."""
+
     async def put(self, name: str, data: bytes) -> None:
         """Keep the data. When this returns it survives the loss of power; until then there is nothing, or all of it."""
 

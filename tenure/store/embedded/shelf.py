@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import islice
 
 from tenure.core.blob import Blob
@@ -25,6 +26,7 @@ TRANSFERS = 4
 DELETE_NAMES = 1_000
 RETRY_S = 30.0
 OPEN_S = 5.0
+STOP_S = 5.0
 HASH_INLINE_BYTES = 64 * 1024
 
 NAME = re.compile(r"([0-9a-f]{64})-([0-9]{1,18})-[0-9]{1,18}(\.part)?")
@@ -65,7 +67,10 @@ class Shelf:
     # Opening and closing.
 
     async def open(self) -> None:
-        """Refuse a place that is not ours. One that does not answer now is looked at when it is needed."""
+        """Refuse a place that is not ours. A remote one that does not answer now is looked at when it is needed."""
+        if not self._place.is_remote:
+            await self._claim_place()
+            return
         try:
             problem = await asyncio.wait_for(self._problem(), OPEN_S)
         except (Unavailable, TimeoutError):
@@ -78,21 +83,27 @@ class Shelf:
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
 
     async def stop(self) -> None:
-        """What was not deleted is found at the next opening."""
+        """Deletions have a moment to be done; what is left of them is found at the next opening."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.idle(), STOP_S)
         self._is_stopped = True
         if self._later is not None:
             self._later.cancel()
-        tasks = [task for task in (self._sweeping, self._collecting, *self._uploads.values()) if task is not None]
+        tasks = self._tasks()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def idle(self) -> None:
-        """Wait until the sweep is over, and nothing is being deleted."""
-        if self._sweeping is not None:
-            await asyncio.gather(self._sweeping, return_exceptions=True)
-        while self._collecting is not None and not self._collecting.done():
-            await asyncio.gather(self._collecting, return_exceptions=True)
+        """Wait until the sweep is over and nothing is being stored or deleted."""
+        while tasks := self._tasks():
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        tasks = (self._sweeping, self._collecting, *self._uploads.values())
+        return [task for task in tasks if task is not None and not task.done()]
 
     async def _problem(self) -> str:
         """Why the place is not to be used; empty when it is ours, or was nobody's."""
@@ -129,6 +140,7 @@ class Shelf:
             upload = asyncio.get_running_loop().create_task(self._upload(name, content))
             upload.add_done_callback(_hear)
             self._uploads[name] = upload
+            self.pin(name)
         self.pin(name)
         try:
             if name in self._uploads:
@@ -139,7 +151,7 @@ class Shelf:
         return Blob(name, len(content))
 
     async def _upload(self, name: str, content: bytes) -> None:
-        """A task of its own: whoever waits for it may give up, others may wait for the same."""
+        """A task of its own, with a pin of its own: whoever waits for it may give up, others may wait for the same."""
         try:
             async with self._transfers:
                 await self._claim_place()
@@ -149,6 +161,7 @@ class Shelf:
             raise
         finally:
             del self._uploads[name]
+            self.unpin(name)
 
     def _forget(self, name: str) -> None:
         """The next one with this content uploads it anew."""

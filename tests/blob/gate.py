@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from tenure.core.error import Unavailable
@@ -64,7 +64,7 @@ class Gate:
         async with self._pass("delete", len(names)):
             await self._place.delete(names)
 
-    async def names(self) -> AsyncIterator[list[str]]:
+    async def names(self) -> AsyncGenerator[list[str], None]:
         async with self._pass("names"):
             async for names in self._place.names():
                 yield names

@@ -132,3 +132,17 @@ async def test_upload_without_its_job_is_swept_and_a_half_written_file_too(tmp_p
     await again.open()
     assert await again.names() == []
     await again.close()
+
+
+async def test_listing_that_is_given_up_is_closed_after_its_thread(tmp_path: Path) -> None:
+    """A sweep that is stopped while a thread reads the folder must not take the folder from under it."""
+    for number in range(1_500):
+        (tmp_path / str(number)).touch()
+    for turn in range(30):
+        names = Folder(tmp_path).names()
+        reading = asyncio.ensure_future(anext(names))
+        for _ in range(turn % 4):
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await names.aclose()

@@ -1,7 +1,7 @@
 """Blobs in a bucket of an S3 server, through obstore. Keys, region and endpoint come by the usual AWS_ variables."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 import obstore
@@ -66,7 +66,7 @@ class Bucket:
         except (BaseError, OSError) as error:
             raise self._trouble(error) from error
 
-    async def names(self) -> AsyncIterator[list[str]]:
+    async def names(self) -> AsyncGenerator[list[str], None]:
         try:
             async for found in obstore.list(self._store, chunk_size=LIST_NAMES):
                 yield [entry["path"] for entry in found]

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 from tenure.core.error import Unavailable
 from tenure.store.blob.place import LIST_NAMES, Missing, Oversize
@@ -33,16 +34,17 @@ class Folder:
     async def delete(self, names: list[str]) -> None:
         await asyncio.to_thread(self._delete, names)
 
-    async def names(self) -> AsyncIterator[list[str]]:
+    async def names(self) -> AsyncGenerator[list[str], None]:
+        listing = _Listing(self._path)
         try:
-            entries = await asyncio.to_thread(os.scandir, self._path)
+            while names := await asyncio.to_thread(listing.next_names):
+                yield names
         except FileNotFoundError:
             return
         except OSError as error:
             raise self._trouble("read", error) from error
-        with entries:
-            while names := await asyncio.to_thread(_next_names, entries):
-                yield names
+        finally:
+            await asyncio.to_thread(listing.close)
 
     def _put(self, name: str, data: bytes) -> None:
         """Under another name first; the folder is synced too, or a power cut could take the new name away."""
@@ -63,7 +65,7 @@ class Folder:
 
     def _make(self) -> None:
         if not self._path.is_dir():
-            self._path.mkdir(mode=0o700)
+            self._path.mkdir(mode=0o700, exist_ok=True)
             _sync_folder(self._path.parent)
 
     def _get(self, name: str, bytes_max: int) -> bytes:
@@ -89,8 +91,28 @@ class Folder:
         return Unavailable(f"the blob folder {self._path} cannot be {verb}: {error.strerror}; check it and its disk")
 
 
-def _next_names(entries: "os._ScandirIterator[str]") -> list[str]:
-    return [entry.name for entry in islice(entries, LIST_NAMES)]
+class _Listing:
+    """Who gives up waiting for names does not stop the thread that reads them: the folder is closed after it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        self._entries: os._ScandirIterator[str] | None = None
+        self._is_closed = False
+
+    def next_names(self) -> list[str]:
+        with self._lock:
+            if self._is_closed:
+                return []
+            if self._entries is None:
+                self._entries = os.scandir(self._path)
+            return [entry.name for entry in islice(self._entries, LIST_NAMES)]
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._entries is not None:
+                self._entries.close()
 
 
 def _sync_folder(path: Path) -> None:

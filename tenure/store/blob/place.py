@@ -1,6 +1,6 @@
 """What a place for blobs is: names to bytes, whole or not at all. It knows nothing of jobs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -34,7 +34,7 @@ class Place(Protocol):
     async def delete(self, names: list[str]) -> None:
         """Names that are not there do no harm."""
 
-    def names(self) -> AsyncIterator[list[str]]:
+    def names(self) -> AsyncGenerator[list[str], None]:
         """All names, some at a time; those that come or go meanwhile may be among them."""
 
 

@@ -65,8 +65,6 @@ class Upload:
         """The same column when there is nothing to do."""
         if self._shelf is None or not any(self._is_over(each) or isinstance(each, Blob) for each in contents):
             return contents
-        if len(contents) > 1 and sum(len(each) for each in contents if isinstance(each, bytes)) > bound.BATCH_BYTES_MAX:
-            return contents  # the engine refuses it
         found = await asyncio.gather(*map(self.content, contents), return_exceptions=True)
         for each in found:
             if isinstance(each, BaseException):
@@ -74,7 +72,10 @@ class Upload:
         return list(found)
 
     async def batch(self, batch: Batch) -> Batch:
-        payloads = await self.column(batch.payloads)
+        contents: Sequence[object] = batch.payloads
+        if len(contents) > 1 and sum(len(each) for each in contents if isinstance(each, bytes)) > bound.BATCH_BYTES_MAX:
+            return batch  # the engine refuses it, and nothing was uploaded in vain
+        payloads = await self.column(contents)
         if payloads is batch.payloads:
             return batch
         return Batch(batch.options, cast("list[bytes | Blob]", payloads), batch.extras, batch.each, batch.atomic)
@@ -166,7 +167,8 @@ class StoreWithBlobs(EmbeddedStore):
         if self._shelf is None or load.batch is None:
             return await super().load(context, load, now)
         async with self._upload() as upload:
-            batch = await upload.batch(load.batch)
+            payloads = cast("list[bytes | Blob]", await upload.column(load.batch.payloads))
+            batch = Batch(load.batch.options, payloads, load.batch.extras, load.batch.each, load.batch.atomic)
             stored = Load(load.step, load.load_id, load.part, load.writing, load.chunk, batch, load.parts)
             return await super().load(context, stored, now)
 

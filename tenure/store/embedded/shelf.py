@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from itertools import islice
 
 from tenure.core.blob import Blob
@@ -51,6 +51,7 @@ class Shelf:
         self._engine = engine
         self._on_disk = on_disk
         self._is_ours = False
+        self._claiming = asyncio.Lock()
         self._serial = 0
         self._names = {name[:64]: name for name in engine.blobs()}  # of content that is there, or on its way
         self._pins: dict[str, int] = {}
@@ -122,10 +123,10 @@ class Shelf:
         return ""
 
     async def _claim_place(self) -> None:
-        if not self._is_ours:
-            problem = await self._problem()
-            if problem:
-                raise Unavailable(problem)
+        async with self._claiming:
+            problem = "" if self._is_ours else await self._problem()
+        if problem:
+            raise Unavailable(problem)
 
     # Storing.
 
@@ -253,10 +254,11 @@ class Shelf:
     async def _sweep(self) -> None:
         try:
             await self._claim_place()
-            async for names in self._place.names():
-                self.doom([name for name in names if self._is_orphan(name)])
-                while self._collecting is not None and not self._collecting.done():
-                    await asyncio.shield(self._collecting)
+            async with aclosing(self._place.names()) as pages:
+                async for names in pages:
+                    self.doom([name for name in names if self._is_orphan(name)])
+                    while self._collecting is not None and not self._collecting.done():
+                        await asyncio.shield(self._collecting)
         except Unavailable:
             return  # the next opening looks again
 

@@ -11,6 +11,9 @@ from hypothesis import settings
 settings.register_profile("tenure", deadline=None)
 settings.load_profile("tenure")
 
+# The suite of behaviours lives in the package; pytest is to explain its assertions too.
+pytest.register_assert_rewrite("tenure.store.behaviour")
+
 WITNESS = "tenure.engine.engine"
 
 

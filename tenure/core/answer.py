@@ -2,6 +2,7 @@
 
 from mypy_extensions import mypyc_attr
 
+from tenure.core.blob import Blob
 from tenure.core.error import Error
 from tenure.core.job import Extras, Options
 from tenure.core.state import READY
@@ -76,6 +77,12 @@ class Claimed:
         self.attempts: list[int] = []
         self.lease_until: list[int] = []
         self.extras: list[Extras | None] = []
+        self.blobs: dict[int, Blob] | None = None  # by place: payloads that have to be read from the blob store
+
+    def add_blob(self, at: int, blob: Blob) -> None:
+        if self.blobs is None:
+            self.blobs = {}
+        self.blobs[at] = blob
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -49,6 +49,7 @@ LIVE_JOBS_MAX: Final = 20_000_000
 EVENTS_MAX: Final = 1_000_000
 PAYLOAD_BYTES_DEFAULT: Final = MIB
 PAYLOAD_BYTES_MAX: Final = 10 * MIB
+BLOB_BYTES_MAX: Final = 256 * MIB  # what a worker can be expected to have in memory at once
 LEASE_MS_MIN: Final = 1_000
 LEASE_MS_MAX: Final = 12 * 3_600_000
 ATTEMPTS_MAX: Final = 1_000_000

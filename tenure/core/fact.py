@@ -29,6 +29,10 @@ class SideFact(msgspec.Struct, omit_defaults=True, kw_only=True):
     reason: str = ""
     history: list[Ended] | None = None
     result: bytes | None = None
+    payload_blob: str = ""
+    payload_blob_bytes: int = 0
+    result_blob: str = ""
+    result_blob_bytes: int = 0
     snoozes: int = 0
     replays: int = 0
     answer_run_at: int = 0

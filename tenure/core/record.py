@@ -30,6 +30,16 @@ class Progress(msgspec.Struct, frozen=True):
     at: int = 0
 
 
+class BlobRecord(msgspec.Struct, frozen=True):
+    """That a payload or result is in the blob store. `absent` says why its bytes are not in the record: `not_read`,
+    `missing`, `damaged`; it is empty when they are.
+    """
+
+    name: str
+    size: int
+    absent: str = "not_read"
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job as it is read. Times in milliseconds since 1970, 0 when there is none."""
 
@@ -67,6 +77,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     replays: int = 0
     trace: str = ""
     history: tuple[Ended, ...] = ()
+    payload_blob: BlobRecord | None = None
+    result_blob: BlobRecord | None = None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,8 +5,10 @@ made (`core.bound`); the ones that come by the thousand, payloads and ids, are c
 item, so that a bad one harms no other.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
+from tenure.core.blob import Blob
 from tenure.core.job import Extras, Options
 from tenure.core.record import Past
 
@@ -16,13 +18,14 @@ CLAIM_BYTES_MAX: Final = 8 * 1024 * 1024
 class Batch:
     """Jobs to enqueue. `options` serves every job, unless `each` gives one per job; `extras`, one per job or none.
 
+    Callers give bytes; a store puts a blob in the place of those that are over its cap.
     `pasts`, one per job, makes whole records of them: only in an admin's load.
     """
 
     def __init__(
         self,
         options: Options,
-        payloads: list[bytes],
+        payloads: Sequence[bytes | Blob],
         extras: list[Extras | None] | None = None,
         each: list[Options] | None = None,
         atomic: bool = False,
@@ -100,7 +103,7 @@ class Settle:
         verb: int,
         ids: list[int],
         tokens: list[bytes] | None = None,
-        results: list[bytes | None] | None = None,
+        results: Sequence[bytes | Blob | None] | None = None,
         failures: list[Failure] | None = None,
         followups: list[Batch | None] | None = None,
         delay_ms: int = 0,
@@ -197,7 +200,7 @@ class Change:
         ids: list[int] | None = None,
         filter: Filter | None = None,
         priority: int = 0,
-        payload: bytes | None = None,
+        payload: bytes | Blob | None = None,
         metadata: dict[str, str] | None = None,
         tags: tuple[str, ...] | None = None,
         run_at: int = 0,

@@ -5,12 +5,13 @@ room) is kept in `Ahead`.
 """
 
 from tenure.core.answer import Answers, Outcome
+from tenure.core.blob import Blob
 from tenure.core.error import Conflict, DependencyNotFound, Error, Overloaded
 from tenure.core.job import ERROR as ON_CONFLICT_ERROR
 from tenure.core.job import Extras, Options
 from tenure.core.request import Batch
 from tenure.core.state import READY
-from tenure.engine.check import check_item
+from tenure.engine.check import check_item, content_bytes, held_bytes
 from tenure.engine.dependent import count_dependencies
 from tenure.engine.duplicate import conflict_with, find_holder, find_window
 from tenure.engine.job import Side, Spec
@@ -35,8 +36,8 @@ def rehearse(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers
                 error = overloaded
             else:
                 payload = payloads[at]
-                assert isinstance(payload, bytes)
-                error = _decide(w, spec, options, len(payload), extras, ahead, taken, above_limits)
+                assert isinstance(payload, (bytes, Blob))
+                error = _decide(w, spec, options, payload, extras, ahead, taken, above_limits)
         if error is not None:
             other = {
                 i: Outcome(0, READY, error=error if i == at else Conflict("another item of the batch was refused", 0))
@@ -50,7 +51,7 @@ def _decide(
     w: World,
     spec: Spec,
     options: Options,
-    size: int,
+    payload: bytes | Blob,
     extras: Extras | None,
     ahead: Ahead,
     taken: set[tuple[str, ...]],
@@ -73,9 +74,11 @@ def _decide(
     if above_limits:
         return None
     q = w.queues[spec.queue]
-    overloaded = overload(w, w.tenants[spec.tenant], q, size, ahead)
+    size = content_bytes(payload)
+    held = held_bytes(payload)
+    overloaded = overload(w, w.tenants[spec.tenant], q, size, held, ahead)
     if overloaded is None:
-        ahead.add(q, size)
+        ahead.add(q, size, held)
     return overloaded
 
 

@@ -5,7 +5,8 @@ from mypy_extensions import i32, i64
 from tenure.core import bound, dependency, event
 from tenure.core import request as ask
 from tenure.core.answer import Answers, Outcome
-from tenure.core.error import AlreadySettled, Conflict, Error, InvalidRequest, JobNotFound, PayloadTooLarge
+from tenure.core.blob import Blob
+from tenure.core.error import AlreadySettled, Conflict, Error, InvalidRequest, JobNotFound
 from tenure.core.job import Extras
 from tenure.core.request import Change
 from tenure.core.state import (
@@ -30,6 +31,8 @@ from tenure.core.state import (
     is_terminal,
 )
 from tenure.core.tenant import Context
+from tenure.engine.blob import hold, put_result, sweep_blob
+from tenure.engine.check import check_content
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import set_payload, take_keys
 from tenure.engine.ending import count_live, end_lease, finish, finish_side
@@ -86,6 +89,7 @@ def _begin_sweep(w: World, context: Context, request: Change) -> Answers:
     owed.change = request
     owed.tenant = context.tenant
     owed.upto = w.last_id
+    hold(w, sweep_blob(owed))
     w.owed.append(owed)
     w.journal.mark((SWEEP, int(owed.id)))
     return Answers([], -1, None, 0, int(w.last_ticket))
@@ -137,8 +141,10 @@ def _refuse(w: World, job: Job, request: Change) -> Error | None:
     action = request.action
     state = int(job.state)
     id = int(job.id)
-    if request.payload is not None and len(request.payload) > w.payload_bytes_max:
-        return PayloadTooLarge(len(request.payload), int(w.payload_bytes_max))
+    if request.payload is not None:
+        error = check_content(w, request.payload, "payload")
+        if error is not None:
+            return error
     if action == ask.CLONE:
         return None
     if action == ask.REMOVE:
@@ -270,7 +276,11 @@ def _clone(w: World, job: Job, request: Change) -> Outcome:
         group = side.extras.group if side.extras is not None else ""
     if group or metadata is not None or tags:
         extras = Extras(group=group, metadata=metadata, tags=tags or ())
-    payload = job.payload if request.payload is None else request.payload
+    payload: bytes | Blob = job.payload
+    if request.payload is not None:
+        payload = request.payload
+    elif side is not None and side.payload_blob is not None:
+        payload = side.payload_blob
     options = job.spec.options
     priority = int(job.priority)
     if options.delay_ms or options.ttl_ms or options.debounce_ms or options.priority != priority:
@@ -326,7 +336,7 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
     side.reason = ""
     side.error = None
     side.expires_at = 0
-    side.result = None
+    put_result(w, side, None)
     job.attempt = 0
     job.ended_at = 0
     job.number = 0

@@ -2,16 +2,16 @@
 
 from mypy_extensions import i64
 
+from tenure.core.blob import Blob
 from tenure.core.error import Error, InvalidRequest, PayloadTooLarge
 from tenure.core.job import TRAILING, Extras, Options
 from tenure.engine.world import World
 
 
 def check_item(w: World, tenant: str, options: Options, payload: object, extras: Extras | None) -> Error | None:
-    if not isinstance(payload, bytes):
-        return InvalidRequest("payload", payload, "it must be bytes")
-    if len(payload) > w.payload_bytes_max:
-        return PayloadTooLarge(len(payload), int(w.payload_bytes_max))
+    error = check_content(w, payload, "payload")
+    if error is not None:
+        return error
     error = check_options(w, tenant, options, extras)
     if error is not None:
         return error
@@ -20,6 +20,27 @@ def check_item(w: World, tenant: str, options: Options, payload: object, extras:
     if expires_at and expires_at <= run_at:
         return InvalidRequest("expires_at", int(expires_at), f"it must be after the run time, {int(run_at)}")
     return None
+
+
+def check_content(w: World, content: object, field: str) -> Error | None:
+    """A payload or result is bytes up to the cap, or a blob where there is a blob store."""
+    if isinstance(content, bytes):
+        if len(content) <= w.payload_bytes_max:
+            return None
+        return PayloadTooLarge(len(content), int(max(w.payload_bytes_max, w.blob_bytes_max)), field)
+    if isinstance(content, Blob) and w.blob_bytes_max > 0:
+        return None
+    return InvalidRequest(field, content, "it must be bytes")
+
+
+def content_bytes(content: bytes | Blob) -> i64:
+    """The true size, wherever it is kept."""
+    return content.size if isinstance(content, Blob) else len(content)
+
+
+def held_bytes(content: bytes | Blob) -> i64:
+    """What it takes of the engine's memory."""
+    return 0 if isinstance(content, Blob) else len(content)
 
 
 def run_time(w: World, options: Options, extras: Extras | None) -> i64:

@@ -19,7 +19,7 @@ from tenure.core.tenant import ANY_TENANT, OpId
 from tenure.engine import journal
 from tenure.engine.alarm import TIMEOUT, Alarm
 from tenure.engine.ending import fail_waiting
-from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec
+from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec, payload_bytes
 from tenure.engine.parking import hindrance, hold_back, take
 from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
 from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
@@ -312,7 +312,7 @@ def _take_from_queue(w: World, taking: Taking, q: Queue, most: i64) -> i64:
         job = _next_job(w, taking, q)
         if job is None:
             break
-        if len(job.payload) > taking.bytes_left and len(taking.answer.ids) > 0:
+        if payload_bytes(job) > taking.bytes_left and len(taking.answer.ids) > 0:
             _put_back(q, job)
             taking.bytes_left = 0
             break
@@ -440,8 +440,10 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
         job.alarm = Alarm(w.elapsed_ms + options.timeout_ms, TIMEOUT, job.id)
         w.elapsed.add(job.alarm)
     w.log.started(job, lease.worker, CLAIM)
-    taking.bytes_left -= len(job.payload)
+    taking.bytes_left -= payload_bytes(job)
     answer = taking.answer
+    if side is not None and side.payload_blob is not None:
+        answer.add_blob(len(answer.ids), side.payload_blob)
     answer.ids.append(id)
     answer.payloads.append(job.payload)
     if job.spec is not taking.row_spec or lease is not taking.row_lease:

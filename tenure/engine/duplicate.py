@@ -4,6 +4,7 @@ from mypy_extensions import i64
 
 from tenure.core import event
 from tenure.core.answer import Outcome
+from tenure.core.blob import Blob
 from tenure.core.error import Conflict, Error
 from tenure.core.job import DEBOUNCE_WINDOWS_MAX, REPLACE, TRAILING, Extras, Options
 from tenure.core.job import ERROR as ON_CONFLICT_ERROR
@@ -15,15 +16,16 @@ from tenure.core.state import (
     UPDATE,
     is_terminal,
 )
+from tenure.engine.blob import put_payload
 from tenure.engine.eventlog import NO_FAILURE
-from tenure.engine.job import Job, Spec
+from tenure.engine.job import Job, Spec, payload_bytes
 from tenure.engine.journal import IDEMPOTENCY, WINDOW
 from tenure.engine.keys import Keys
 from tenure.engine.place import wait_until
 from tenure.engine.world import IdempotencyKey, Queue, Window, World
 
 
-def find_duplicate(w: World, spec: Spec, options: Options, extras: Extras, payload: bytes) -> Outcome | None:
+def find_duplicate(w: World, spec: Spec, options: Options, extras: Extras, payload: bytes | Blob) -> Outcome | None:
     """The answer if the job is there already, by any of its keys; the first hit decides."""
     id, ended = find_holder(w, spec, options, extras)
     if id:
@@ -75,7 +77,7 @@ def conflict_with(w: World, id: int) -> Conflict:
     return Conflict(f"job {id} {has} this key" if id else "an earlier item of the batch has this key", id)
 
 
-def _meet(w: World, id: int, ended: int, options: Options, extras: Extras, payload: bytes) -> Outcome:
+def _meet(w: World, id: int, ended: int, options: Options, extras: Extras, payload: bytes | Blob) -> Outcome:
     if options.on_conflict == ON_CONFLICT_ERROR:
         return refused(conflict_with(w, id))
     job = w.index.get(id)
@@ -89,7 +91,7 @@ def _meet(w: World, id: int, ended: int, options: Options, extras: Extras, paylo
     return Outcome(id, state, True, replaced, int(job.run_at))
 
 
-def replace(w: World, job: Job, payload: bytes, extras: Extras | None) -> None:
+def replace(w: World, job: Job, payload: bytes | Blob, extras: Extras | None) -> None:
     """New payload and metadata for a waiting job."""
     set_payload(w, job, payload)
     if extras is not None and job.side is not None:
@@ -98,16 +100,18 @@ def replace(w: World, job: Job, payload: bytes, extras: Extras | None) -> None:
     w.log.plain(job, event.UPDATED, UPDATE, job.state, "", NO_FAILURE)
 
 
-def set_payload(w: World, job: Job, payload: bytes) -> None:
+def set_payload(w: World, job: Job, payload: bytes | Blob) -> None:
     job.rewritten = True
-    grown: i64 = len(payload) - len(job.payload)
-    job.payload = payload
+    size = payload_bytes(job)
+    held: i64 = len(job.payload)
+    put_payload(w, job, payload)
+    grown = payload_bytes(job) - size
     w.queue_of(job).bytes += grown
     w.tenant_of(job).bytes += grown
-    w.bytes += grown
+    w.bytes += len(job.payload) - held
 
 
-def _debounce(w: World, window: Window, options: Options, extras: Extras, payload: bytes) -> Outcome:
+def _debounce(w: World, window: Window, options: Options, extras: Extras, payload: bytes | Blob) -> Outcome:
     job = w.index.get(window.job)
     if not window.trailing:
         if job is None:

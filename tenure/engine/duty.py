@@ -31,6 +31,7 @@ from tenure.core.state import (
 from tenure.engine import alarm as kinds
 from tenure.engine import journal
 from tenure.engine.alarm import Alarm
+from tenure.engine.blob import let_go, let_go_of_load, sweep_blob
 from tenure.engine.change import apply, become_ready
 from tenure.engine.claim import forget_waiter, serve
 from tenure.engine.dependent import judge
@@ -318,6 +319,7 @@ def _forget_load(w: World, alarm: Alarm) -> None:
     if staged is not None:
         w.staged_jobs -= staged.jobs
         mark_load(w, staged)
+        let_go_of_load(w, staged)
         del w.loads[name]
 
 
@@ -466,6 +468,7 @@ def _sweep(w: World, owed: Owed, budget: i64) -> i64:
             break
     if finished:
         w.owed.popleft()
+        let_go(w, sweep_blob(owed))
         w.outbox.append((int(owed.id), int(owed.count)))
     elif change.rate_per_s and change.action == REPLAY and changed:
         owed.next_elapsed = w.elapsed_ms + changed * 1000 // change.rate_per_s

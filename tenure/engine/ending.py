@@ -24,7 +24,7 @@ from tenure.core.tenant import Context
 from tenure.core.token import claim_of
 from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.eventlog import NO_FAILURE
-from tenure.engine.job import Job, Lease
+from tenure.engine.job import Job, Lease, payload_bytes
 from tenure.engine.journal import HOLDOVER, IDEMPOTENCY, WINDOW
 from tenure.engine.parking import give_back
 from tenure.engine.place import (
@@ -184,13 +184,13 @@ def finish(w: World, q: Queue, job: Job, state: i32, reason: str) -> None:
 
 def count_live(w: World, q: Queue, job: Job, by: i64) -> None:
     """The job, with its payload, joins (1) or leaves (-1) what is alive in the store."""
-    size: i64 = len(job.payload) * by
+    size: i64 = payload_bytes(job) * by
     t = w.tenants[q.tenant]
     t.jobs += by
     w.jobs += by
     q.bytes += size
     t.bytes += size
-    w.bytes += size
+    w.bytes += len(job.payload) * by
 
 
 def finish_side(w: World, q: Queue, job: Job) -> None:

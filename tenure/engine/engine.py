@@ -10,11 +10,12 @@ from mypy_extensions import i64
 
 from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
+from tenure.core.blob import Blob
 from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, JobNotFound
 from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
 from tenure.core.request import EMIT, LOG, Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
-from tenure.core.state import SETTLE_RELEASE, is_terminal
+from tenure.core.state import RUNNING, SETTLE_RELEASE, is_terminal
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine import query
 from tenure.engine.alarm import NEVER, WAIT, Alarm
@@ -79,6 +80,39 @@ class Engine:
 
     def last_id(self) -> int:
         return int(self._w.last_id)
+
+    # Blobs.
+
+    def accept_blobs(self, bytes_max: int) -> None:
+        """There is a blob store: content may come as a `Blob`."""
+        self._w.blob_bytes_max = bytes_max
+
+    def payload_bytes_max(self) -> int:
+        """The cap above which content goes to the blob store."""
+        return int(self._w.payload_bytes_max)
+
+    def blobs(self) -> list[str]:
+        """The names of all blobs that something holds."""
+        return list(self._w.blobs)
+
+    def is_held(self, blob: str) -> bool:
+        return blob in self._w.blobs
+
+    def take_dropped_blobs(self) -> list[str]:
+        """Blobs whose last holder went since the last call; one may be held again by now."""
+        dropped = self._w.blobs_dropped
+        if dropped:
+            self._w.blobs_dropped = []
+        return dropped
+
+    def leased_payload(self, id: int, token: bytes) -> bytes | Blob | None:
+        """The payload as it is now, of a job that runs under this token; None when it does not any more."""
+        job = self._w.index.get(id)
+        if job is None or job.state != RUNNING or job.lease is None or job.lease.token != token:
+            return None
+        if job.side is not None and job.side.payload_blob is not None:
+            return job.side.payload_blob
+        return job.payload
 
     # Steps.
 

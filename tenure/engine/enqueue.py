@@ -10,6 +10,7 @@ from mypy_extensions import i32, i64
 
 from tenure.core import bound, dependency, event
 from tenure.core.answer import Answers, Outcome
+from tenure.core.blob import Blob
 from tenure.core.error import DependencyNotFound, InvalidRequest, Overloaded
 from tenure.core.job import Extras, Options
 from tenure.core.request import Batch
@@ -23,7 +24,8 @@ from tenure.core.state import (
 )
 from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.atomic import rehearse
-from tenure.engine.check import check_item, expiry_time, run_time
+from tenure.engine.blob import put_payload
+from tenure.engine.check import check_item, content_bytes, expiry_time, held_bytes, run_time
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
@@ -178,7 +180,7 @@ def enqueue_one(
     error = check_item(w, tenant, options, payload, extras)
     if error is not None:
         return refused(error)
-    assert isinstance(payload, bytes)
+    assert isinstance(payload, (bytes, Blob))
     run_at = run_time(w, options, extras)
     expires_at = expiry_time(w, options, extras)
     try:
@@ -193,7 +195,13 @@ def enqueue_one(
 
 
 def _insert(
-    w: World, spec: Spec, payload: bytes, extras: Extras | None, run_at: i64, expires_at: i64, above_limits: bool
+    w: World,
+    spec: Spec,
+    payload: bytes | Blob,
+    extras: Extras | None,
+    run_at: i64,
+    expires_at: i64,
+    above_limits: bool,
 ) -> Outcome:
     q = w.queues[spec.queue]
     t = w.tenants[spec.tenant]
@@ -211,13 +219,14 @@ def _insert(
                     return refused(DependencyNotFound(missing))
                 blocked = True
     if not above_limits:
-        overloaded = overload(w, t, q, len(payload), NOTHING_AHEAD)
+        overloaded = overload(w, t, q, content_bytes(payload), held_bytes(payload), NOTHING_AHEAD)
         if overloaded is not None:
             return refused(overloaded)
         spend_rates(w, t, q, 1)
     w.last_id += 1
-    job = Job(w.last_id, spec, payload, w.wall_ms, i32(spec.options.priority), spec.rank)
+    job = Job(w.last_id, spec, b"", w.wall_ms, i32(spec.options.priority), spec.rank)
     job.side = side
+    put_payload(w, job, payload)
     job.run_at = run_at
     spec.jobs += 1
     w.index.add(job)

@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 
 from tenure.core.answer import Answers, Claimed, Outcome
+from tenure.core.blob import Blob
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Bucket, Rate
@@ -311,10 +312,21 @@ def batch_fact(batch: Batch) -> Fact:
     return {
         "options": [options_fact(options) for options in known],
         "each": None if batch.each is None else places,
-        "payloads": batch.payloads,
+        "payloads": [_content_fact(payload) for payload in batch.payloads],
         "extras": None if batch.extras is None else [_extras_fact(extras) for extras in batch.extras],
         "pasts": None if batch.pasts is None else [_pack(past) for past in batch.pasts],
     }
+
+
+def _content_fact(content: bytes | Blob | None) -> object:
+    return [content.name, content.size] if isinstance(content, Blob) else content
+
+
+def _read_content(fact: object) -> bytes | Blob:
+    if isinstance(fact, bytes):
+        return fact
+    name, size = cast("list[object]", fact)
+    return Blob(str(name), cast("int", size))
 
 
 def read_batch(fact: Fact) -> Batch:
@@ -324,7 +336,7 @@ def read_batch(fact: Fact) -> Batch:
     pasts = cast("list[bytes] | None", fact.get("pasts"))
     return Batch(
         options[0],
-        cast("list[bytes]", fact["payloads"]),
+        [_read_content(payload) for payload in cast("list[object]", fact["payloads"])],
         None if extras is None else [None if each is None else read_extras(each) for each in extras],
         None if places is None else [options[place] for place in places],
         pasts=None if pasts is None else [_unpack(past) for past in pasts],
@@ -372,7 +384,7 @@ FILTER_FIELDS = (
     "group",
     "custom_id_prefix",
 )
-CHANGE_FIELDS = ("action", "priority", "payload", "metadata", "run_at", "reason", "limit", "rate_per_s")
+CHANGE_FIELDS = ("action", "priority", "metadata", "run_at", "reason", "limit", "rate_per_s")
 
 
 def _sweep_fact(owed: Owed | None) -> Fact | None:
@@ -383,6 +395,7 @@ def _sweep_fact(owed: Owed | None) -> Fact | None:
     filter["metadata"] = [list(pair) for pair in owed.filter.metadata]
     change: Fact = {name: getattr(owed.change, name) for name in CHANGE_FIELDS}
     change["tags"] = owed.change.tags
+    change["payload"] = _content_fact(owed.change.payload)
     return {
         "tenant": owed.tenant,
         "upto": int(owed.upto),
@@ -407,8 +420,10 @@ def read_sweep(fact: Fact, id: int) -> Owed:
     said = dict(cast("Fact", fact["change"]))
     tags = cast("list[str] | None", said.pop("tags"))
     change = Change(cast("int", said["action"]), None, filter, tags=None if tags is None else tuple(tags))
+    payload = said.pop("payload")
     for name, value in said.items():
         setattr(change, name, value)
+    change.payload = None if payload is None else _read_content(payload)
     owed.filter = filter
     owed.change = change
     return owed

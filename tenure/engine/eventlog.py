@@ -35,7 +35,7 @@ from tenure.core.event import EVENT_NAMES, MESSAGE_BYTES_MAX
 from tenure.core.record import Event, Failed
 from tenure.core.state import CAUSE_NAMES, STATE_NAMES
 from tenure.engine.code import Cursor, patch, put, put_signed, put_text
-from tenure.engine.job import NO_SPEC, Job, Spec
+from tenure.engine.job import NO_SPEC, Job, Spec, payload_bytes
 from tenure.engine.journal import Journal
 
 VERSION: Final = 2
@@ -125,7 +125,7 @@ class EventLog:
             out.append(u8(0))
             return
         put_signed(out, side.expires_at - self._at if side.expires_at else 0)
-        put(out, len(job.payload))
+        put(out, payload_bytes(job))
         extras = side.extras
         if extras is None:
             out.append(u8(0))

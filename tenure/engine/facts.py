@@ -24,6 +24,7 @@ import msgspec
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
+from tenure.core.blob import Blob
 from tenure.core.fact import SideFact
 from tenure.core.job import Extras
 from tenure.core.state import RUNNING
@@ -197,6 +198,12 @@ def side_fact(job: Job, side: Side) -> SideFact:
         parent=int(side.parent),
         worker=side.worker,
     )
+    if side.payload_blob is not None:
+        fact.payload_blob = side.payload_blob.name
+        fact.payload_blob_bytes = side.payload_blob.size
+    if side.result_blob is not None:
+        fact.result_blob = side.result_blob.name
+        fact.result_blob_bytes = side.result_blob.size
     extras = side.extras
     if extras is not None:
         fact.has_extras = True
@@ -236,6 +243,10 @@ def read_side(fact: SideFact) -> Side:
     side.reason = fact.reason
     side.history = fact.history
     side.result = fact.result
+    if fact.payload_blob:
+        side.payload_blob = Blob(fact.payload_blob, fact.payload_blob_bytes)
+    if fact.result_blob:
+        side.result_blob = Blob(fact.result_blob, fact.result_blob_bytes)
     side.snoozes = fact.snoozes
     side.replays = fact.replays
     side.answer_run_at = fact.answer_run_at

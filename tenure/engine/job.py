@@ -9,6 +9,7 @@ from typing import Final
 
 from mypy_extensions import i32, i64, mypyc_attr
 
+from tenure.core.blob import Blob
 from tenure.core.job import Extras, Options
 from tenure.core.record import Ended, Failed, Progress, StreamItem
 from tenure.engine.alarm import LEASE, Alarm
@@ -74,6 +75,9 @@ class Side:
         self.reason: str = ""
         self.history: list[Ended] | None = None
         self.result: bytes | None = None
+        # In the blob store instead of here: then `job.payload` and `result` are empty.
+        self.payload_blob: Blob | None = None
+        self.result_blob: Blob | None = None
         self.snoozes: i64 = 0
         self.replays: i64 = 0
         # The last settlement and its answer, for a repeat: also after the job was leased again.
@@ -148,6 +152,14 @@ class Job:
         self.side: Side | None = None
         self.lease: Lease | None = None  # the live one, or the last
         self.alarm: Alarm | None = None  # run_at while waiting for it, the timeout while running
+
+
+def payload_bytes(job: Job) -> i64:
+    """Its true size, wherever it is kept."""
+    side = job.side
+    if side is not None and side.payload_blob is not None:
+        return side.payload_blob.size
+    return len(job.payload)
 
 
 NO_SPEC: Final = Spec(Options(), 0, "", 0)

@@ -3,12 +3,14 @@
 import msgspec
 
 from tenure.core import bound
-from tenure.core.error import Conflict, Forbidden, InvalidRequest, Overloaded, PayloadTooLarge
+from tenure.core.error import Conflict, Forbidden, InvalidRequest, Overloaded
 from tenure.core.record import LoadedRow, LoadReport
 from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Batch, Load
 from tenure.core.tenant import ADMIN, Context
 from tenure.engine import journal
 from tenure.engine.alarm import LOAD, Alarm
+from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
+from tenure.engine.check import check_content
 from tenure.engine.enqueue import enqueue_one
 from tenure.engine.past import bring_in, check_pasts
 from tenure.engine.staged import Given, Key, Staged, numbers
@@ -63,6 +65,9 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
         w.load_names[int(staged.number)] = (tenant, request.load_id)
         staged.alarm = Alarm(w.wall_ms + DAY_MS, LOAD, staged.number)
         w.wall.add(staged.alarm)
+    hold_all(w, batch.payloads)
+    if before:
+        let_go_all(w, staged.chunks[key].payloads)
     staged.chunks[key] = batch
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
@@ -85,10 +90,9 @@ def _check_chunk(w: World, batch: Batch) -> None:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
     payloads: list[object] = list(batch.payloads)
     for at, payload in enumerate(payloads):
-        if not isinstance(payload, bytes):
-            raise InvalidRequest(f"payloads[{at}]", payload, "it must be bytes")
-        if len(payload) > w.payload_bytes_max:
-            raise PayloadTooLarge(len(payload), int(w.payload_bytes_max))
+        error = check_content(w, payload, f"payloads[{at}]")
+        if error is not None:
+            raise error
     if batch.pasts is not None:
         check_pasts(w, batch)
 
@@ -117,6 +121,7 @@ def _publish(w: World, tenant: str, request: Load) -> LoadReport:
     for key in staged.chunks:
         if key not in chosen:
             w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
+            let_go_all(w, staged.chunks[key].payloads)
     staged.chunks = {key: staged.chunks[key] for key in chosen}
     staged.published = True
     w.journal.mark((journal.LOAD, tenant, request.load_id))
@@ -197,6 +202,7 @@ def _outcomes(given: Given) -> tuple[LoadedRow, ...]:
 def drop_chunks(w: World, staged: Staged) -> None:
     """All jobs of a published load have been let in."""
     mark_load(w, staged)
+    let_go_of_load(w, staged)
     staged.chunks = {}
     staged.ids = {}
 
@@ -211,6 +217,7 @@ def _abort(w: World, tenant: str, load_id: str) -> LoadReport:
     if staged.alarm is not None:
         w.wall.cancel(staged.alarm)
     mark_load(w, staged)
+    let_go_of_load(w, staged)
     del w.loads[(tenant, load_id)]
     del w.load_names[int(staged.number)]
     return LoadReport(0)

@@ -15,7 +15,7 @@ from tenure.core.record import Failed
 from tenure.core.state import FAILED
 from tenure.engine.facts import Rows
 from tenure.engine.index import PAGE
-from tenure.engine.job import Job, Spec
+from tenure.engine.job import Job, Spec, payload_bytes
 from tenure.engine.journal import PAGE_BITS
 from tenure.engine.world import World
 
@@ -69,7 +69,7 @@ def _show(out: BytesWriter, job: Job, spec: i64) -> None:
     for number in (spec, i64(job.state), i64(job.priority), i64(job.attempt)):
         out.append(u8(44))
         _digits(out, number)
-    for at in (job.run_at, job.created_at, job.started_at, job.ended_at, i64(len(job.payload))):
+    for at in (job.run_at, job.created_at, job.started_at, job.ended_at, payload_bytes(job)):
         out.append(u8(44))
         _digits(out, at)
     if job.state == FAILED:

@@ -8,6 +8,7 @@ from mypy_extensions import i32, i64
 
 from tenure.core import dependency, event
 from tenure.core.answer import Outcome
+from tenure.core.blob import Blob
 from tenure.core.error import DependencyNotFound, Error, InvalidRequest, Overloaded, PayloadTooLarge
 from tenure.core.fingerprint import fingerprint
 from tenure.core.job import Extras, Options
@@ -26,6 +27,7 @@ from tenure.core.state import (
     is_terminal,
 )
 from tenure.engine.alarm import EXPIRE, Alarm
+from tenure.engine.blob import put_payload
 from tenure.engine.check import check_options
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, hold_idempotency, refused, take_keys
@@ -57,7 +59,9 @@ def check_pasts(w: World, batch: Batch) -> None:
         seen.add(past.id)
 
 
-def bring_in(w: World, staged: Staged, options: Options, payload: bytes, extras: Extras | None, past: Past) -> Outcome:
+def bring_in(
+    w: World, staged: Staged, options: Options, payload: bytes | Blob, extras: Extras | None, past: Past
+) -> Outcome:
     """One row. What it depends on must have come before it, in the same load."""
     error = check_options(w, staged.tenant, options, extras)
     if error is None and past.id in staged.ids:
@@ -121,7 +125,7 @@ def _keys_held(w: World, spec: Spec, extras: Extras, past: Past) -> Extras:
     return Extras(extras.custom_id, "", extras.idempotency_key if is_held else "", metadata=extras.metadata)
 
 
-def _insert(w: World, spec: Spec, payload: bytes, extras: Extras, past: Past, parent: i64) -> Outcome:
+def _insert(w: World, spec: Spec, payload: bytes | Blob, extras: Extras, past: Past, parent: i64) -> Outcome:
     q = w.queues[spec.queue]
     side = Side(extras)
     if extras.depends_on:
@@ -129,8 +133,9 @@ def _insert(w: World, spec: Spec, payload: bytes, extras: Extras, past: Past, pa
         if missing:
             return refused(DependencyNotFound(missing))
     w.last_id += 1
-    job = Job(w.last_id, spec, payload, past.created_at, i32(spec.options.priority), spec.rank)
+    job = Job(w.last_id, spec, b"", past.created_at, i32(spec.options.priority), spec.rank)
     job.side = side
+    put_payload(w, job, payload)
     _fill(job, side, extras, past)
     side.parent = parent
     spec.jobs += 1

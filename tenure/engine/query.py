@@ -3,8 +3,9 @@
 from mypy_extensions import i64
 
 from tenure.core import bound
+from tenure.core.blob import Blob
 from tenure.core.error import InvalidRequest
-from tenure.core.record import DeadLetterGroup, Explanation, Failed, JobPage, JobRecord
+from tenure.core.record import BlobRecord, DeadLetterGroup, Explanation, Failed, JobPage, JobRecord
 from tenure.core.request import Filter
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES
 from tenure.core.tenant import ANY_TENANT, Context
@@ -66,7 +67,13 @@ def record(job: Job) -> JobRecord:
         replays=0 if side is None else int(side.replays),
         trace="" if extras is None else extras.trace,
         history=() if side is None or side.history is None else tuple(side.history),
+        payload_blob=None if side is None else _blob_record(side.payload_blob),
+        result_blob=None if side is None else _blob_record(side.result_blob),
     )
+
+
+def _blob_record(blob: Blob | None) -> BlobRecord | None:
+    return None if blob is None else BlobRecord(blob.name, blob.size)
 
 
 def get(w: World, context: Context, ids: list[int], custom_ids: list[str]) -> list[JobRecord | None]:

@@ -15,6 +15,7 @@ from tenure.core import event
 from tenure.core.bound import OTHERS_PER_STEP
 from tenure.core.state import FAILED, GONE, REMOVE
 from tenure.engine.alarm import FORGET, OUTCOME, RETAIN, Alarm
+from tenure.engine.blob import let_go_of_job
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Spec
 from tenure.engine.journal import CUSTOM
@@ -308,6 +309,7 @@ def erase(w: World, q: Queue, job: Job, reason: str) -> None:
     w.log.plain(job, event.REMOVED, REMOVE, GONE, reason, NO_FAILURE)
     job.spec.jobs -= 1
     w.index.remove(job.id)
+    let_go_of_job(w, job)
     job.lease = None
     if is_empty(q):
         plan_forgetting(w, q)

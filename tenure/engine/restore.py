@@ -21,6 +21,7 @@ from tenure.core.tenant import DEFAULT_TENANT, Context
 from tenure.engine import alarm as kinds
 from tenure.engine import entity, journal
 from tenure.engine.alarm import Alarm
+from tenure.engine.blob import hold, hold_of_job, hold_of_load, sweep_blob
 from tenure.engine.code import Cursor
 from tenure.engine.configure import configure
 from tenure.engine.dependent import judge
@@ -185,6 +186,7 @@ class Restore:
         ended: list[Job] = []
         for job in jobs:
             self._place(job, ready, ended)
+            hold_of_job(w, job)
         self._place_leases()
         ready.sort(key=_number_of)
         for job in ready:
@@ -364,9 +366,12 @@ class Restore:
                     staged.given[key] = entity.read_given(fact)
         for staged in w.loads.values():
             staged.chunks = {key: staged.chunks[key] for key in sorted(staged.chunks)}
+            hold_of_load(w, staged)
         for name, fact in self._entities.items():
             if name[0] == journal.SWEEP:
-                w.owed.append(entity.read_sweep(fact, cast("int", name[1])))
+                sweep = entity.read_sweep(fact, cast("int", name[1]))
+                hold(w, sweep_blob(sweep))
+                w.owed.append(sweep)
             elif name[0] == journal.LOAD:
                 _go_on_publishing(w, w.loads[str(name[1]), str(name[2])], fact)
 
@@ -557,6 +562,8 @@ def _restore_claimed(w: World, fact: Fact) -> Claimed:
         job = w.index.get(id)
         if job is None or job.lease is None or job.lease.token != claimed.token:
             continue
+        if job.side is not None and job.side.payload_blob is not None:
+            claimed.add_blob(len(claimed.ids), job.side.payload_blob)
         claimed.ids.append(id)
         claimed.payloads.append(job.payload)
         claimed.options.append(job.spec.options)

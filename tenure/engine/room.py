@@ -51,13 +51,15 @@ class Ahead:
     def __init__(self) -> None:
         self.jobs: i64 = 0
         self.bytes: i64 = 0
+        self.held: i64 = 0
         self.queues: dict[int, tuple[int, int]] = {}
 
-    def add(self, q: Queue, size: i64) -> None:
-        jobs, held = self.of(q)
+    def add(self, q: Queue, size: i64, held: i64) -> None:
+        jobs, bytes = self.of(q)
         self.jobs += 1
         self.bytes += size
-        self.queues[int(q.number)] = (jobs + 1, held + int(size))
+        self.held += held
+        self.queues[int(q.number)] = (jobs + 1, bytes + int(size))
 
     def of(self, q: Queue) -> tuple[int, int]:
         return self.queues.get(int(q.number), (0, 0))
@@ -66,12 +68,13 @@ class Ahead:
 NOTHING_AHEAD = Ahead()
 
 
-def overload(w: World, t: Tenant, q: Queue, size: i64, ahead: Ahead) -> Overloaded | None:
+def overload(w: World, t: Tenant, q: Queue, size: i64, held: i64, ahead: Ahead) -> Overloaded | None:
+    """Tenants and queues have quotas of true sizes; the store's limit is on what its memory holds."""
     jobs: i64 = ahead.jobs
     more: i64 = ahead.bytes + size
     if w.jobs + w.staged_jobs + jobs >= w.settings.jobs_max:
         return Overloaded(f"the store ({int(w.settings.jobs_max)} jobs)", RETRY_AFTER_MS)
-    if not _fits(w.settings, w.bytes, more):
+    if not _fits(w.settings, w.bytes, ahead.held + held):
         return Overloaded(f"the store ({int(w.settings.bytes_max)} bytes)", RETRY_AFTER_MS)
     if t.settings is not None:
         if 0 <= t.settings.jobs_max <= t.jobs + jobs:

@@ -100,7 +100,14 @@ def still_leased(w: World, claimed: Claimed) -> Claimed | None:
         if job is None or job.state != RUNNING or job.lease is None or job.lease.token != claimed.token:
             continue
         again.ids.append(claimed.ids[at])
-        again.payloads.append(claimed.payloads[at])
+        blob = None if job.side is None else job.side.payload_blob
+        if blob is not None or (claimed.blobs is not None and at in claimed.blobs):
+            # As it is now: what the blob store had then may be gone.
+            again.payloads.append(job.payload)
+            if blob is not None:
+                again.add_blob(len(again.ids) - 1, blob)
+        else:
+            again.payloads.append(claimed.payloads[at])
         again.options.append(claimed.options[at])
         again.tenants.append(claimed.tenants[at])
         again.attempts.append(claimed.attempts[at])

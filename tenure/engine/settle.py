@@ -11,6 +11,7 @@ from mypy_extensions import i32, i64
 from tenure.core import bound, event
 from tenure.core import request as ask
 from tenure.core.answer import Answers, Extended, Outcome
+from tenure.core.blob import Blob
 from tenure.core.error import (
     AlreadySettled,
     Error,
@@ -59,6 +60,8 @@ from tenure.core.state import (
     UPDATE,
 )
 from tenure.core.tenant import ANY_TENANT, Context
+from tenure.engine.blob import put_result
+from tenure.engine.check import check_content, content_bytes
 from tenure.engine.ending import (
     confirm,
     drop_from_lease,
@@ -232,13 +235,13 @@ def _complete_plain(w: World, context: Context, request: Settle, answers: Answer
     return at
 
 
-def _complete(w: World, q: Queue, job: Job, result: bytes | None) -> None:
+def _complete(w: World, q: Queue, job: Job, result: bytes | Blob | None) -> None:
     lease = job.lease
     assert lease is not None
     size: i64 = 0
     if result is not None:
-        side_of(job).result = result
-        size = len(result)
+        put_result(w, side_of(job), result)
+        size = content_bytes(result)
     end_lease(w, q, job, SETTLE_COMPLETE)
     job.state = COMPLETED
     job.seq += 1
@@ -292,7 +295,7 @@ def _apply(w: World, job: Job, request: Settle, at: int) -> Error | None:
         followups = None if request.followups is None else request.followups[at]
         error = _accept_output(w, job, result, followups)
         if error is None:
-            assert result is None or isinstance(result, bytes)
+            assert result is None or isinstance(result, (bytes, Blob))
             _complete(w, q, job, result)
         return error
     if verb == SETTLE_FAIL:
@@ -317,10 +320,9 @@ def _apply(w: World, job: Job, request: Settle, at: int) -> Error | None:
 def _accept_output(w: World, job: Job, result: object, followups: Batch | None) -> Error | None:
     """Check a completion's result and store its follow-ups: all of them, or none and the lease stays."""
     if result is not None:
-        if not isinstance(result, bytes):
-            return InvalidRequest("result", result, "it must be bytes")
-        if len(result) > w.payload_bytes_max:
-            return PayloadTooLarge(len(result), int(w.payload_bytes_max), "result")
+        error = check_content(w, result, "result")
+        if error is not None:
+            return error
     if followups is None:
         return None
     if len(followups.payloads) > bound.FOLLOWUPS_MAX:

@@ -4,7 +4,8 @@ from mypy_extensions import i64
 
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
 from tenure.core.token import claim_of
-from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec
+from tenure.engine.blob import count_blobs
+from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec, payload_bytes
 from tenure.engine.parking import capacity, leading, more_room_at
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
@@ -73,6 +74,8 @@ def _verify_job(w: World, job: Job, found: Findings) -> None:
     side = job.side
     if side is None:
         return
+    found.expect(side.payload_blob is None or not job.payload, f"{name} has a payload here and in the blob store")
+    found.expect(side.result_blob is None or side.result == b"", f"{name} has a result here and in the blob store")
     holds = side.holds is not None and len(side.holds) > 0
     found.expect(not holds or state == RUNNING, f"{name} holds limit slots")
     if is_terminal(state):
@@ -94,7 +97,7 @@ def _verify_queue(w: World, q: Queue, jobs: list[Job], found: Findings) -> None:
     for job in jobs:
         counts[int(job.state)] += 1
         if not is_terminal(int(job.state)):
-            size += len(job.payload)
+            size += int(payload_bytes(job))
         places.setdefault(int(job.place), []).append(job)
     said = [q.scheduled, q.blocked, q.ready, q.running, q.retrying, q.completed, q.failed, q.cancelled]
     for state in range(8):
@@ -218,7 +221,7 @@ def _verify_store(w: World, jobs: list[Job], found: Findings) -> None:
         over = sum(1 for holdover in w.holdovers.values() if w.queues[holdover.queue].tenant == t.number)
         found.expect(t.jobs == len(own), f"tenant {t.name} counts {int(t.jobs)} jobs, has {len(own)}")
         found.expect(t.running == running, f"tenant {t.name} counts {int(t.running)} running, has {running}")
-        own_bytes = sum(len(job.payload) for job in own)
+        own_bytes = sum(int(payload_bytes(job)) for job in own)
         found.expect(t.bytes == own_bytes, f"tenant {t.name} counts {int(t.bytes)} bytes, has {own_bytes}")
         found.expect(t.held_over == over, f"tenant {t.name} counts {int(t.held_over)} held over, has {over}")
         _verify_keys(w, t.number, [job for job in jobs if job.spec.tenant == t.number], found)
@@ -338,6 +341,10 @@ def _verify_shared(w: World, jobs: list[Job], found: Findings) -> None:
         )
     staged = sum(int(load.jobs) for load in w.loads.values())
     found.expect(w.staged_jobs == staged, f"store counts {int(w.staged_jobs)} staged jobs, has {staged}")
+    holders = count_blobs(w, jobs)
+    for name in sorted({*holders, *w.blobs}):
+        said, has = w.blobs.get(name, 0), holders.get(name, 0)
+        found.expect(said == has, f"blob {name} counts {said} holders, has {has}")
 
 
 def _verify_leases(jobs: list[Job], found: Findings) -> None:

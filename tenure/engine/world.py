@@ -268,7 +268,7 @@ class Queue:
         self.completed: i64 = 0
         self.failed: i64 = 0
         self.cancelled: i64 = 0
-        self.bytes: i64 = 0  # payloads of live jobs
+        self.bytes: i64 = 0  # payloads of live jobs, blobs included
 
     def live(self) -> i64:
         return self.scheduled + self.blocked + self.ready + self.running + self.retrying
@@ -355,7 +355,7 @@ class Tenant:
         self.held_queues: list[int] | None = None  # out of their rings because of this tenant's limits
         # Counts.
         self.jobs: i64 = 0  # live
-        self.bytes: i64 = 0
+        self.bytes: i64 = 0  # of their payloads, blobs included
         self.running: i64 = 0
         self.held_over: i64 = 0
 
@@ -455,10 +455,11 @@ class World:
         # Store settings and counts.
         self.settings = Settings()
         self.payload_bytes_max: i64 = bound.PAYLOAD_BYTES_DEFAULT
+        self.blob_bytes_max: i64 = 0  # 0: there is no blob store
         self.terminal_jobs_max: i64 = 1_000_000
         self.terminal_bytes_max: i64 = 1024 * bound.MIB
         self.jobs: i64 = 0  # live
-        self.bytes: i64 = 0
+        self.bytes: i64 = 0  # of their payloads, in memory
         self.staged_jobs: i64 = 0
         self.terminal_jobs: i64 = 0
         self.terminal_bytes: i64 = 0
@@ -482,6 +483,9 @@ class World:
         self.over: list[int] = []  # lines of ended jobs that are longer than their policy
         self.dirty: list[int] = []  # queues that became claimable while somebody waits
         self.outbox: list[tuple[int, object]] = []
+        # Holders of blobs by name, and names whose last holder went; see engine.blob.
+        self.blobs: dict[str, int] = {}
+        self.blobs_dropped: list[str] = []
 
     def find(self, id: int) -> Job | None:
         """The job with this id; any number may be asked for."""

@@ -3,6 +3,7 @@
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tenure.core.error import InvalidRequest, Unsupported
+from tenure.store.blob.place import open_place
 from tenure.store.contract import Store
 from tenure.store.embedded.memory import MemoryStore
 from tenure.store.embedded.shared import SharedStore
@@ -23,13 +24,17 @@ def open_store(url: str) -> Store:
 
 
 def _sqlite(url: str) -> Store:
-    """sqlite:///jobs.db is beside the process, sqlite:////var/lib/jobs.db at the root; ?durability=relaxed."""
+    """sqlite:///jobs.db is beside the process, sqlite:////var/lib/jobs.db at the root.
+
+    ?durability=relaxed, and &blobs= with a folder or s3://bucket/prefix for what is over the payload cap.
+    """
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc or not path:
         raise InvalidRequest("url", url, "it must be sqlite:/// and a file, as in sqlite:///jobs.db")
-    fields = dict(parse_qsl(parts.query))
+    fields = dict(parse_qsl(parts.query, keep_blank_values=True))
     durability = fields.pop("durability", "fsync")
+    blobs = fields.pop("blobs", None)
     if fields:
-        raise InvalidRequest("url", url, f"{', '.join(fields)} is not known; durability is")
-    return SharedStore(path, durability)
+        raise InvalidRequest("url", url, f"{', '.join(fields)} is not known; durability and blobs are")
+    return SharedStore(path, durability, blobs=None if blobs is None else open_place(blobs))

@@ -127,6 +127,7 @@ def edit(job: Job, order: Change) -> None:
     if order.action == request.PRIORITY:
         return
     if order.payload is not None:
+        assert isinstance(order.payload, bytes)
         job.payload = order.payload
     if order.metadata is not None:
         job.metadata = dict(order.metadata)

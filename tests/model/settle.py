@@ -120,6 +120,7 @@ def answer_late(mint: Mint, job: Job, token: bytes, verb: int) -> Outcome:
 def apply(world: World, job: Job, order: Settle, at: int) -> None:
     if order.verb == SETTLE_COMPLETE:
         result = order.results[at] if order.results is not None else None
+        assert result is None or isinstance(result, bytes)
         complete(world, job, result, order.followups[at] if order.followups is not None else None)
     elif order.verb == SETTLE_FAIL:
         fail(world, job, order.failures[at] if order.failures is not None else NO_FAILURE)

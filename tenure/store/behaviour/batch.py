@@ -11,7 +11,7 @@ from tenure.core.request import CANCEL, Batch
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import READY, SCHEDULED, SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.store.behaviour.expect import error_of, refused
-from tenure.store.behaviour.registry import behaviour
+from tenure.store.behaviour.registry import CAPPED, behaviour
 from tenure.store.behaviour.rig import HOUR, Rig
 from tenure.store.behaviour.trap import BATCH_ACK, DROPPED_ITEM
 
@@ -44,7 +44,7 @@ async def empty_batch_is_answered_with_nothing(rig: Rig) -> None:
     assert len(await rig.change(CANCEL)) == 0
 
 
-@behaviour(4, rulings=(5,), trap=DROPPED_ITEM)
+@behaviour(4, rulings=(5,), trap=DROPPED_ITEM, needs=(CAPPED,))
 async def bad_item_harms_no_other_and_is_not_dropped(rig: Rig) -> None:
     big = b"x" * (PAYLOAD_BYTES_DEFAULT + 1)
     taken = await rig.enqueue(b"taken", unique_key="k", queue="taken")

@@ -6,7 +6,7 @@ from tenure.core.request import STORE
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import READY, SCHEDULED
 from tenure.store.behaviour.expect import refused
-from tenure.store.behaviour.registry import behaviour
+from tenure.store.behaviour.registry import CAPPED, behaviour
 from tenure.store.behaviour.rig import ACME, DAY, HOUR, Rig
 
 
@@ -187,7 +187,7 @@ async def retrying_job_expires(rig: Rig) -> None:
     assert (await rig.job(id)).reason == "expired"
 
 
-@behaviour(14)
+@behaviour(14, needs=(CAPPED,))
 async def payload_over_the_cap_is_refused(rig: Rig) -> None:
     size = PAYLOAD_BYTES_DEFAULT + 1
     await refused(PayloadTooLarge, rig.enqueue(b"x" * size), size=size, max=PAYLOAD_BYTES_DEFAULT)
@@ -196,7 +196,7 @@ async def payload_over_the_cap_is_refused(rig: Rig) -> None:
     assert await rig.state(id) == "running"
 
 
-@behaviour(14)
+@behaviour(14, needs=(CAPPED,))
 async def payload_cap_can_be_set(rig: Rig) -> None:
     await rig.configure(STORE, "", payload_bytes_max=100)
     await refused(PayloadTooLarge, rig.enqueue(b"x" * 101), size=101, max=100)

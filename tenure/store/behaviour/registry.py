@@ -12,6 +12,7 @@ from tenure.store.contract import Capabilities
 Check = Callable[[Rig], Coroutine[object, object, None]]
 
 OWNED: Final = "owned"  # not a capability of its own: what a shared store, with its one clock, cannot show
+CAPPED: Final = "capped"  # nor is this: having no blob store, to refuse what is over the payload cap
 SECTIONS: Final = range(1, 21)
 RULINGS: Final = range(1, 44)
 
@@ -57,7 +58,9 @@ def add(
     assert section in SECTIONS, f"{name}: there is no section {section} for stores"
     assert not trap or trap in TRAPS, f"{name}: {trap!r} is not a known trap"
     assert all(ruling in RULINGS for ruling in rulings), f"{name}: a ruling of {rulings} does not exist"
-    assert all(need == OWNED or need in Capabilities.__struct_fields__ for need in needs), f"{name}: needs {needs}"
+    assert all(need in (OWNED, CAPPED) or need in Capabilities.__struct_fields__ for need in needs), (
+        f"{name}: needs {needs}"
+    )
     topic = module.rpartition(".")[2]
     REGISTRY[name] = Behaviour(
         name=name, topic=topic, section=section, rulings=rulings, trap=trap, needs=needs, check=check
@@ -67,4 +70,6 @@ def add(
 def has(capabilities: Capabilities, need: str) -> bool:
     if need == OWNED:
         return not capabilities.shared
+    if need == CAPPED:
+        return not capabilities.blobs
     return bool(getattr(capabilities, need))

@@ -27,7 +27,7 @@ from tenure.core.state import (
 )
 from tenure.store.behaviour.expect import error_of, refused
 from tenure.store.behaviour.leased import Leased
-from tenure.store.behaviour.registry import behaviour
+from tenure.store.behaviour.registry import CAPPED, behaviour
 from tenure.store.behaviour.rig import ACME, GLOBEX, HOUR, LEASE_MS, Rig
 from tenure.store.behaviour.trap import ACK_BY_ID, BATCH_ACK
 
@@ -373,7 +373,7 @@ async def too_many_followups_refuse_the_completion_and_the_lease_stays(rig: Rig)
     assert await rig.count("next") == {"ready": FOLLOWUPS_MAX}
 
 
-@behaviour(6, rulings=(25,))
+@behaviour(6, rulings=(25,), needs=(CAPPED,))
 async def result_over_the_cap_is_refused_and_the_lease_stays(rig: Rig) -> None:
     await rig.enqueue()
     leased = await rig.claim_one()

@@ -19,7 +19,7 @@ from tenure.core.request import (
 )
 from tenure.core.tenant import OpId
 from tenure.store.behaviour.expect import refused
-from tenure.store.behaviour.registry import behaviour
+from tenure.store.behaviour.registry import CAPPED, behaviour
 from tenure.store.behaviour.rig import Rig
 
 BIG = b"x" * (PAYLOAD_BYTES_DEFAULT + 1)
@@ -90,7 +90,7 @@ async def change_refuses_a_wrong_shape(rig: Rig) -> None:
     assert await rig.types_of(id) == ["enqueued"]
 
 
-@behaviour(20)
+@behaviour(20, needs=(CAPPED,))
 async def change_refuses_a_payload_over_the_cap(rig: Rig) -> None:
     id = await rig.enqueue(b"old")
     failed = await rig.enqueue(b"old", queue="failed")
@@ -112,7 +112,7 @@ async def change_refuses_wrong_values(rig: Rig) -> None:
     assert (job.priority, job.metadata, job.tags, job.state) == (0, {"k": "v"}, ("t",), "ready")
 
 
-@behaviour(20)
+@behaviour(20, needs=(CAPPED,))
 async def replaced_payload_over_the_cap_is_refused(rig: Rig) -> None:
     id = await rig.enqueue(b"old", unique_key="k")
     await refused(PayloadTooLarge, rig.enqueue(BIG, unique_key="k", on_conflict="replace"), size=len(BIG))

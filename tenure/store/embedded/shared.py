@@ -21,11 +21,12 @@ from tenure.core.error import Unavailable
 from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
 from tenure.core.tenant import Context, OpId
+from tenure.store.blob.place import Place
 from tenure.store.contract import Capabilities
 from tenure.store.embedded.file import Owned, TakenOver
 from tenure.store.embedded.link import Link, Lost, join
 from tenure.store.embedded.service import Service
-from tenure.store.embedded.sqlite import CAPABILITIES, SqliteStore
+from tenure.store.embedded.sqlite import SqliteStore
 from tenure.wire.message import Arguments
 
 PATIENCE_S = 60.0  # how long a call waits for an owner
@@ -39,11 +40,14 @@ WITH_OP_ID = frozenset({"enqueue", "claim", "settle", "change"})
 
 
 class SharedStore:
-    def __init__(self, path: str | Path, durability: str = "fsync", silence: int = SILENCE) -> None:
+    def __init__(
+        self, path: str | Path, durability: str = "fsync", silence: int = SILENCE, blobs: Place | None = None
+    ) -> None:
         self._path = Path(path)
         self._durability = durability
         self._silence = silence
-        self._store = SqliteStore(path, durability)  # opened when this process owns the file
+        self._blobs = blobs
+        self._store = SqliteStore(path, durability, blobs=blobs)  # opened when this process owns the file
         self._service: Service | None = None
         self._link: Link | None = None
         self._finding: asyncio.Task[None] | None = None  # while it is open and has neither of them
@@ -62,7 +66,7 @@ class SharedStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return self._store.capabilities
 
     def is_owner(self) -> bool:
         return self._service is not None
@@ -108,7 +112,7 @@ class SharedStore:
 
     async def _own(self, over: int | None = None) -> None:
         assert self._clock is not None
-        store = SqliteStore(self._path, self._durability)
+        store = SqliteStore(self._path, self._durability, blobs=self._blobs)
         await store.open(self._clock(), over)
         service = Service(store, store.epoch, self._clock, self._arm)
         try:

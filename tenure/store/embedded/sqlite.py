@@ -17,15 +17,17 @@ from tenure.core.error import EventsLost, InvalidRequest, Unavailable
 from tenure.core.record import Event, EventPage
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.eventlog import read_runs
+from tenure.store.blob.place import Place
 from tenure.store.contract import Capabilities
+from tenure.store.embedded.blobs import StoreWithBlobs, open_shelf
 from tenure.store.embedded.checkpoint import Checkpoint
 from tenure.store.embedded.content import Content
 from tenure.store.embedded.file import Fenced, StoreFile, TakenOver
-from tenure.store.embedded.store import EmbeddedStore
 from tenure.store.embedded.writer import Group, Job, Portion, Writer, close_cleanly, save_meta
 
 MODES = ("relaxed", "write", "fsync")
 CAPABILITIES = Capabilities(name="sqlite", shared=False, durability=MODES)
+CAPABILITIES_WITH_BLOBS = Capabilities(name="sqlite", shared=False, durability=MODES, blobs=True)
 
 GROUPS_IN_FLIGHT = 2
 PENDING_BYTES_MAX = 8 * 1024 * 1024
@@ -40,13 +42,16 @@ CLOSE_S = 60.0
 EVENT_ROWS = 1_000
 
 
-class SqliteStore(EmbeddedStore):
-    def __init__(self, path: str | Path, durability: str = "fsync", vfs: str | None = None) -> None:
+class SqliteStore(StoreWithBlobs):
+    def __init__(
+        self, path: str | Path, durability: str = "fsync", vfs: str | None = None, blobs: Place | None = None
+    ) -> None:
         super().__init__()
         if durability not in MODES:
             raise InvalidRequest("durability", durability, "it must be fsync, write or relaxed")
         self._mode = durability
         self._file = StoreFile(Path(path), vfs)
+        self._place = blobs
         self._writer = Writer(self._file, self._report)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broken = ""  # why changes are refused
@@ -72,7 +77,7 @@ class SqliteStore(EmbeddedStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return CAPABILITIES if self._place is None else CAPABILITIES_WITH_BLOBS
 
     # Opening and closing.
 
@@ -81,10 +86,12 @@ class SqliteStore(EmbeddedStore):
         self._loop = asyncio.get_running_loop()
         self._file.open(over)
         try:
-            self._opened = self._file.restore(now)
+            engine = self._file.restore(now)
+            self._shelf = await open_shelf(self._place, self._file, engine, self._all_on_disk)
         except BaseException:
             self._file.release()
             raise
+        self._opened = engine
         self._now = self._at(now)
         self._taken = self._written = self._synced = self._file.position
         self._event_seq = self._opened.oldest_event() - 1
@@ -92,6 +99,8 @@ class SqliteStore(EmbeddedStore):
         self._checkpoint_at = self._now.elapsed_ms
         self._writer.start()
         self._reserve()
+        if self._shelf is not None:
+            self._shelf.sweep()
 
     async def close(self) -> None:
         """Everything that was answered is on disk afterwards, in every mode; if the disk refuses that, it is said."""
@@ -99,6 +108,8 @@ class SqliteStore(EmbeddedStore):
             return
         if self._checkpoint is not None:
             await self._checkpoint.stop()
+        if self._shelf is not None:
+            await self._shelf.stop()
         engine = self._opened
         self._cancel_timers()
         await self._drain()
@@ -222,6 +233,13 @@ class SqliteStore(EmbeddedStore):
                 raise self._refusal()
             await self._sure(context)
 
+    async def _all_on_disk(self) -> None:
+        position = self._taken if self._engine.is_taken() else self._taken + 1
+        if not self._is_safe(position, True):
+            if self._broken:
+                raise self._refusal()
+            await self._safe_at(position, True)
+
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""
         engine = self._engine
@@ -241,7 +259,7 @@ class SqliteStore(EmbeddedStore):
 
     def _deliver(self, now: Now) -> None:
         self._now = now
-        outbox = self._engine.drain_outbox()
+        outbox = self._drain_outbox()
         if self._mode == "relaxed" and self._is_reserved():
             self._hand_out(outbox)
             self._flush_later()

@@ -67,15 +67,23 @@ class EmbeddedStore:
     def _deliver(self, now: Now) -> None:
         """Hand out what the step left behind; whoever owns the store may need to tick again soon."""
         self._now = now
-        self._hand_out(self._engine.drain_outbox())
+        self._hand_out(self._drain_outbox())
+
+    def _drain_outbox(self) -> list[tuple[int, object]]:
+        return self._engine.drain_outbox()
+
+    def _untaken(self, answer: object) -> None:
+        """Nobody waits for this answer any more."""
+        if isinstance(answer, Claimed) and answer.ids and self._opened is not None:
+            self._engine.give_back(answer, self._now)
 
     def _hand_out(self, outbox: list[tuple[int, object]]) -> None:
         for ticket, answer in outbox:
             future = self._waiting.pop(ticket, None)
             if future is not None and not future.done():
                 future.set_result(answer)
-            elif isinstance(answer, Claimed) and answer.ids:
-                self._engine.give_back(answer, self._now)
+            else:
+                self._untaken(answer)
         if self._listeners:
             listeners, self._listeners = self._listeners, []
             for listener in listeners:
@@ -105,9 +113,7 @@ class EmbeddedStore:
         if self._waiting.pop(ticket, None) is not None and self._opened is not None:
             self._engine.withdraw(ticket, self._now)
         elif future.done() and not future.cancelled() and future.exception() is None:
-            answer = future.result()
-            if isinstance(answer, Claimed) and answer.ids and self._opened is not None:
-                self._engine.give_back(answer, self._now)
+            self._untaken(future.result())
         if self._opened is not None:
             self._deliver(self._now)
 

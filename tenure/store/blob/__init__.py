@@ -1,0 +1,1 @@
+"""Where blobs are kept: a folder, or a bucket of an S3 server."""

@@ -9,10 +9,11 @@ import gc
 import os
 import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 import msgspec
@@ -51,7 +52,7 @@ class StoreFile:
         self.epoch = 0
         self.reserved_id = 0
         self.reserved_seq = 0
-        self.closed_cleanly = True
+        self.fenced_epoch = 0  # the epoch in which this file was copied from another store's
         self.position = 0  # of the last record in the journal
         self.elapsed_from = 0  # what the store's elapsed time is ahead of the process's
         self._lock = -1
@@ -70,7 +71,7 @@ class StoreFile:
         except BaseException as error:
             self.release()
             if isinstance(error, apsw.Error):
-                raise _explained(self.path, error) from error
+                raise explained(self.path, error) from error
             if isinstance(error, KeyError | ValueError):
                 raise Damaged(
                     f"{self.path} is damaged: its meta table lacks {error}; restore it from a backup"
@@ -84,11 +85,9 @@ class StoreFile:
             lock = os.open(f"{self.path}-owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise Unavailable(f"{self.path} cannot be opened: {error.strerror}; check its folder") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock_file(lock):
             os.close(lock)
-            raise Unavailable(f"{self.path} is open in another process; close it there, or use a server") from None
+            raise Unavailable(f"{self.path} is open in another process; close it there, or use a server")
         self._lock = lock
 
     def connect(self) -> apsw.Connection:
@@ -127,13 +126,17 @@ class StoreFile:
         db.execute("PRAGMA journal_mode=WAL")
         with db:
             meta = read_meta(db)
-            self.secret = bytes_of(meta["secret"])
-            self.epoch = int_of(meta["epoch"]) + 1
-            self.reserved_id = int_of(meta["reserved_id"])
-            self.reserved_seq = int_of(meta["reserved_seq"])
-            self.closed_cleanly = bool(meta["closed_cleanly"])
-            self.position = max(int_of(one(db, "SELECT coalesce(max(n), 0) FROM journal")), int_of(meta["checkpoint"]))
+            self._learn(meta)
+            self.epoch += 1
+            self.position = last_position(db, meta)
             write_meta(db, {"epoch": self.epoch, "closed_cleanly": 0})
+
+    def _learn(self, meta: dict[str, object]) -> None:
+        self.secret = bytes_of(meta["secret"])
+        self.epoch = int_of(meta["epoch"])
+        self.reserved_id = int_of(meta["reserved_id"])
+        self.reserved_seq = int_of(meta["reserved_seq"])
+        self.fenced_epoch = int_of(meta.get("fenced_epoch", 0))
 
     def _make(self, db: apsw.Connection) -> None:
         db.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -166,14 +169,25 @@ class StoreFile:
 
     def restore(self, now: Now) -> Engine:
         """The engine that wrote the file, at the time it is now. What the machine slept has passed for leases too."""
-        db = self.connect()
+        return self._read(self.connect(), lambda db: self._restore(db, now))
+
+    def examine(self) -> Engine:
+        """The engine as of its last record, from a file that nobody writes to and that stays as it is."""
+
+        def read(db: apsw.Connection) -> Engine:
+            self._learn(read_meta(db))
+            return self._restore(db, Now(0, 0))
+
+        return self._read(connect_to_still(self.path), read)
+
+    def _read(self, db: apsw.Connection, read: Callable[[apsw.Connection], Engine]) -> Engine:
         collects = gc.isenabled()
         gc.disable()  # millions of objects are made here, and none of them is garbage
         try:
             db.execute("BEGIN")
-            return self._restore(db, now)
+            return read(db)
         except apsw.Error as error:
-            raise _explained(self.path, error) from error
+            raise explained(self.path, error) from error
         except (ValueError, IndexError, KeyError, msgspec.MsgspecError) as error:
             raise Damaged(f"{self.path} cannot be read: {error}; restore it from a backup") from error
         finally:
@@ -182,7 +196,7 @@ class StoreFile:
             db.close()
 
     def _restore(self, db: apsw.Connection, now: Now) -> Engine:
-        restore = Restore(self.secret, self.epoch)
+        restore = Restore(self.secret, self.epoch, self.fenced_epoch)
         meta = read_meta(db)
         head = bytes_of(meta["head"])
         if head:
@@ -203,9 +217,8 @@ class StoreFile:
         passed = max(now.wall_ms - restore.wall_ms, 0) if restore.wall_ms else 0
         self.elapsed_from = restore.elapsed_ms + passed - now.elapsed_ms
         told = "SELECT max(last_seq) FROM (SELECT last_seq FROM events UNION ALL SELECT last_seq FROM journal)"
-        seq = max(restore.seq, int_of(one(db, told) or 0), 0 if self.closed_cleanly else self.reserved_seq)
-        last_id = 0 if self.closed_cleanly else self.reserved_id
-        return restore.finish(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, last_id)
+        seq = max(restore.seq, int_of(one(db, told) or 0), self.reserved_seq)
+        return restore.finish(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, self.reserved_id)
 
     def _records(self, db: apsw.Connection, after: int) -> Iterator[tuple[int, int, bytes, bytes]]:
         expected = after + 1
@@ -239,6 +252,26 @@ def bytes_of(value: object) -> bytes:
     return value
 
 
+def last_position(db: apsw.Connection, meta: dict[str, object]) -> int:
+    """Of the last record that was written, also if the checkpoint has made it needless."""
+    return max(int_of(one(db, "SELECT coalesce(max(n), 0) FROM journal")), int_of(meta["checkpoint"]))
+
+
+def lock_file(descriptor: int) -> bool:
+    """Lock it until it is closed; False when another process has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def connect_to_still(path: Path) -> apsw.Connection:
+    """For reading a file that nobody writes to, without a log or a lock beside it."""
+    name = f"file:{quote(str(path.absolute()))}?immutable=1"
+    return apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
 def read_meta(db: apsw.Connection) -> dict[str, object]:
     return dict(db.execute("SELECT key, value FROM meta"))
 
@@ -256,7 +289,7 @@ def check_epoch(db: apsw.Connection, epoch: int) -> None:
         raise Fenced
 
 
-def _explained(path: Path, error: apsw.Error) -> Error:
+def explained(path: Path, error: apsw.Error) -> Error:
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return Damaged(f"{path} is damaged: {error}; restore it from a backup")
     return Unavailable(f"{path} cannot be used: {error}")

@@ -22,13 +22,19 @@ def open_store(url: str) -> Store:
     raise InvalidRequest("url", url, "it must begin with memory:// or sqlite://")
 
 
-def _sqlite(url: str) -> Store:
-    """sqlite:///jobs.db is beside the process, sqlite:////var/lib/jobs.db at the root; ?durability=relaxed."""
+def sqlite_path(url: str) -> str:
+    """sqlite:///jobs.db is beside the process, sqlite:////var/lib/jobs.db at the root."""
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc or not path:
         raise InvalidRequest("url", url, "it must be sqlite:/// and a file, as in sqlite:///jobs.db")
-    fields = dict(parse_qsl(parts.query))
+    return path
+
+
+def _sqlite(url: str) -> Store:
+    """With ?durability=relaxed, for instance."""
+    path = sqlite_path(url)
+    fields = dict(parse_qsl(urlsplit(url).query))
     durability = fields.pop("durability", "fsync")
     if fields:
         raise InvalidRequest("url", url, f"{', '.join(fields)} is not known; durability is")

@@ -79,7 +79,7 @@ def bars() -> Iterator[Progress]:
 
         def progress(what: str, done_bytes: int, total_bytes: int) -> None:
             if what not in tasks:
-                tasks[what] = shown.add_task(what)
+                tasks[what] = shown.add_task(what, total=total_bytes)
             shown.update(tasks[what], completed=done_bytes, total=total_bytes)
 
         yield progress

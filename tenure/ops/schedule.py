@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tenure.core.clock import Now
-from tenure.core.error import Error, InvalidRequest
+from tenure.core.error import InvalidRequest
 from tenure.ops.error import Stopped
 
 EVERY_MS_MIN = 1_000
@@ -15,7 +15,7 @@ def repeat(
     every_ms: int,
     clock: Callable[[], Now],
     wait: Callable[[int], bool],
-    report: Callable[[Error], None],
+    report: Callable[[Exception], None],
 ) -> bool:
     """Until `wait`, given milliseconds, says that it is time to stop; answers whether the last one went well.
 
@@ -30,7 +30,7 @@ def repeat(
             act()
         except Stopped:
             return True
-        except Error as error:
+        except Exception as error:
             is_good = False
             report(error)
         passed_ms = clock().elapsed_ms - began_ms

@@ -104,6 +104,7 @@ class Wire:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.cuts = 0
+        self.is_cut = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def mend(self) -> None:
@@ -140,6 +141,7 @@ class Wire:
             if self._left >= 0:
                 return True
             self.cuts += 1
+            self.is_cut.set()
             if self._is_brief:
                 self.mend()
             return False

@@ -26,6 +26,7 @@ async def payloads_of(path: Path, ids: list[int]) -> list[bytes]:
         return [(await client.get(id)).payload for id in ids]
 
 
+@pytest.mark.slow
 async def test_what_was_answered_before_is_there_though_the_store_was_at_work(place: Place, tmp_path: Path) -> None:
     path, again = tmp_path / "jobs.db", tmp_path / "again.db"
     random = Random(1)
@@ -62,6 +63,7 @@ async def test_what_was_answered_before_is_there_though_the_store_was_at_work(pl
     assert await payloads_of(again, [id for id, _ in before]) == [payload for _, payload in before]
 
 
+@pytest.mark.slow
 async def test_second_backup_sends_what_changed(place: Place, tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     await fill(path, 2 * JOBS)
@@ -82,6 +84,7 @@ async def test_nothing_is_sent_when_nothing_changed(tmp_path: Path) -> None:
     assert len(list_backups(place)) == 2
 
 
+@pytest.mark.slow
 async def test_backup_cut_off_at_any_object_is_none_and_the_next_one_goes_on_from_it(tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     await fill(path, 1_500)
@@ -100,6 +103,7 @@ async def test_backup_cut_off_at_any_object_is_none_and_the_next_one_goes_on_fro
         assert verify_place(place).findings == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bytes_max", [1, 200_000, 700_000])
 async def test_connection_cut_off_half_way_leaves_no_backup(
     bytes_max: int, bucket: str, s3_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """The command line as people and scripts meet it: a process, its words and its exit code."""
 
+import asyncio
 import json
 import re
 import signal
@@ -8,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.backup.rig import command, connect, environment, fill, run_command, s3_environment
+from tenure.ops.catalog import list_backups, list_chunks
+from tenure.ops.place import open_place
+from tests.backup.rig import Wire, command, connect, environment, fill, run_command, s3_environment
+
+pytestmark = pytest.mark.slow  # Each starts processes.
 
 
 async def test_backup_list_verify_restore(tmp_path: Path) -> None:
@@ -108,6 +113,28 @@ def test_keys_are_not_shown_when_a_bucket_cannot_be_used(s3_port: int) -> None:
     assert "s3://no-bucket/x cannot be used" in ended.stderr
     assert "not-to-be-shown" not in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+async def test_backup_that_is_interrupted_ends_and_is_none(bucket: str, s3_port: int, tmp_path: Path) -> None:
+    """The connection is cut when it is told to stop: what was being sent is sent to its end, and nothing else begun."""
+    await fill(tmp_path / "jobs.db", 6_000)
+    wire = Wire(s3_port, 500_000)
+    variables = environment(AWS_ENDPOINT=f"http://127.0.0.1:{wire.port}")
+    arguments = command("backup", str(tmp_path / "jobs.db"), bucket)
+    with subprocess.Popen(arguments, env=variables, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            assert await asyncio.to_thread(wire.is_cut.wait, 30)
+            run.send_signal(signal.SIGINT)
+            wire.mend()
+            _, said = await asyncio.to_thread(run.communicate, timeout=30)
+        finally:
+            run.kill()
+            wire.close()
+    assert (run.returncode, said) == (130, "error: the backup was stopped; what was sent is used by the next one\n")
+    place = open_place(bucket)
+    assert list_backups(place) == []
+    assert list_chunks(place)
+    assert not (tmp_path / "jobs.db-backup").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,6 +1,6 @@
 import pytest
 
-from tenure.core.error import Error, InvalidRequest, Unavailable
+from tenure.core.error import InvalidRequest, Unavailable
 from tenure.ops.error import Stopped
 from tenure.ops.schedule import repeat
 from tests.backup.rig import Clock
@@ -14,7 +14,7 @@ class Line:
     def __init__(self, *takes_ms: int, fails: tuple[int, ...] = (), stops_at: int = -1) -> None:
         self.clock = Clock()
         self.began: list[int] = []
-        self.errors: list[Error] = []
+        self.errors: list[Exception] = []
         self._takes_ms = list(takes_ms)
         self._fails = fails
         self._stops_at = stops_at

@@ -1,5 +1,7 @@
 """Pruning a place, and that no backup made meanwhile is harmed by it."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,25 +52,26 @@ async def test_backups_go_at_once_and_their_chunks_after_the_grace_time(place: P
 
 
 async def test_backup_that_goes_on_while_others_prune_is_whole(tmp_path: Path) -> None:
-    """It counts on chunks of a backup that is pruned under it, with its clock as far on as it may be."""
-    place = open_place(str(tmp_path / "backups"), create=True)
+    """It counts on chunks of a backup that is pruned under it, and takes as long as it may."""
+    path, later, root = tmp_path / "jobs.db", tmp_path / "later.db", tmp_path / "backups"
+    place = open_place(str(root), create=True)
     clock = clock_of_now()
-    await make_backups(place, tmp_path / "jobs.db", clock, 1)
-    clock.pass_time(10 * GRACE_MS)
-    pruner = Clock(clock.now.wall_ms)
+    await make_backups(place, path, clock, 1)
+    shutil.copyfile(path, later)
+    await fill(later, 3_000, seed=9)
+    for chunk in (root / "chunks").iterdir():
+        os.utime(chunk, (1, 1))
 
     def interfere(what: str, done_bytes: int, total_bytes: int) -> None:
-        if what == "copying" and len(list_backups(place)) == 1:
-            interloper = back_up(Run(tmp_path / "jobs.db", place, pruner, scratch))
-            assert interloper.new_chunks == 0
-            prune(place, KEEP_ONE, pruner.now.wall_ms)
+        if what == "copying" and done_bytes == total_bytes:
+            assert back_up(Run(later, place, clock)).new_chunks > 0
+            assert len(prune(place, KEEP_ONE, clock.now.wall_ms).backups) == 1
             clock.pass_time(GRACE_MS // 2)
             prune(place, KEEP_ONE, clock.now.wall_ms)
 
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    back_up(Run(tmp_path / "jobs.db", place, clock, progress=interfere))
-    prune(place, KEEP_ONE, clock.now.wall_ms)
+    made = back_up(Run(path, place, clock, progress=interfere))
+    assert made.new_chunks == 0
+    assert len(list_backups(place)) == 2
     assert verify_place(place).findings == []
 
 

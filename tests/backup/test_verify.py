@@ -1,7 +1,9 @@
 """Damage is found and named, wherever it is."""
 
 import re
+import zlib
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import apsw
@@ -11,8 +13,10 @@ from tenure.client.clock import read_clock
 from tenure.core.error import Unavailable
 from tenure.ops.backup import Run, back_up
 from tenure.ops.catalog import object_of
-from tenure.ops.manifest import Manifest
-from tenure.ops.place import Place
+from tenure.ops.error import BackupDamaged
+from tenure.ops.fetch import fetch
+from tenure.ops.manifest import Chunk, Manifest
+from tenure.ops.place import Place, open_place
 from tenure.ops.verify import verify_file, verify_place
 from tests.backup.rig import connect, fill
 from tests.kill.test_crash import enqueue, opened, save
@@ -113,6 +117,17 @@ async def test_damage_of_backups_is_named(place: Place, tmp_path: Path) -> None:
     name = object_of(manifests[0].name)
     place.put(name, place.get(name).replace(b'"epoch":', b'"epoch":1'))
     assert any(finding.startswith(f"{place.title}: {name} is not") for finding in verify_place(place).findings)
+
+
+@pytest.mark.parametrize("content", [b"b" * 100, b"a" * 99, b"a" * 101, b"a" * 50_000_000])
+def test_chunk_with_other_content_is_not_taken(content: bytes, tmp_path: Path) -> None:
+    """Also when it is sound in itself, and when it would unpack to more than there is room for."""
+    place = open_place(str(tmp_path), create=True)
+    packed = zlib.compress(content)
+    chunk = Chunk(f"chunks/{sha256(b'a' * 100).hexdigest()}-01234567", len(packed))
+    place.put(chunk.object, packed)
+    with pytest.raises(BackupDamaged, match="its content is not what its name says"):
+        fetch(place, chunk, 100)
 
 
 async def test_manifest_under_another_name_is_found(place: Place, tmp_path: Path) -> None:

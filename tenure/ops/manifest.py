@@ -46,7 +46,7 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class Blob(msgspec.Struct, frozen=True):
-    """A payload or result that is kept beside the file; none are yet."""
+    """A payload or result that is kept beside the file. No release writes any yet, and none may pass them over."""
 
     object: str
     size_bytes: Amount
@@ -99,6 +99,8 @@ def read(title: str, data: bytes) -> Manifest:
         raise BackupDamaged(f"{title} cannot be read: {error}; restore an older backup, and remove this one") from error
     if len(manifest.chunks) != -(-manifest.size_bytes // manifest.chunk_bytes):
         raise BackupDamaged(f"{title} does not name all its chunks; restore an older backup, and remove this one")
+    if manifest.blobs:
+        raise BackupDamaged(f"{title} has blobs, which this Tenure does not know; use a newer Tenure")
     return manifest
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tenure.core.bound import TIME_MS_MAX
 from tenure.ops.error import BackupDamaged
-from tenure.ops.manifest import CHUNK_BYTES, Chunk, Manifest, name_at, read, show_time, time_of, write
+from tenure.ops.manifest import CHUNK_BYTES, Blob, Chunk, Manifest, name_at, read, show_time, time_of, write
 
 CHUNK = Chunk("chunks/" + "a" * 64 + "-01234567", 100)
 MANIFEST = Manifest(
@@ -45,6 +45,7 @@ def test_every_cut_is_noticed() -> None:
     ("change", "reason"),
     [
         ({"version": 2}, "use a newer Tenure"),
+        ({"blobs": [Blob("blobs/one", 1)]}, "use a newer Tenure"),
         ({"chunks": [CHUNK]}, "does not name all its chunks"),
         ({"chunks": [CHUNK, Chunk("../escape", 1)]}, "cannot be read"),
         ({"size_bytes": -1}, "cannot be read"),

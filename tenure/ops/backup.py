@@ -12,6 +12,7 @@ import os
 import secrets
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -54,6 +55,12 @@ class Run:
     progress: Progress = silent
     is_stopped: Callable[[], bool] = lambda: False
 
+    def go_on(self, what: str, done_bytes: int, total_bytes: int) -> None:
+        """Show how far it has come, unless it is to stop."""
+        if self.is_stopped():
+            raise Stopped("the backup was stopped; what was sent is used by the next one")
+        self.progress(what, done_bytes, total_bytes)
+
 
 def back_up(run: Run) -> Made:
     began = run.clock()
@@ -61,7 +68,7 @@ def back_up(run: Run) -> Made:
     newest = _newest(place)
     known = _known_chunks(newest, list_chunks(place), began.wall_ms - run.grace_ms // 2)
     at_ms = _time_after(place, newest, began.wall_ms)
-    with working_copy(run.source, "backup", run.scratch, run.progress) as copy:
+    with working_copy(run.source, "backup", run.scratch, run.go_on) as copy:
         if damage := find_damage(copy, thorough=False):
             raise Damaged(f"{run.source} is damaged, no backup was made of it: {damage[0]}; restore it from a backup")
         about = read_about(copy)
@@ -139,20 +146,19 @@ class _Sender:
         chunks: list[Chunk] = []
         self._descriptor = os.open(self._copy, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            for chunk, is_new in in_order(self._send, range(0, self.size_bytes, CHUNK_BYTES)):
-                chunks.append(chunk)
-                if is_new:
-                    self.new_chunks += 1
-                    self.new_bytes += chunk.stored_bytes
-                done_bytes = min(len(chunks) * CHUNK_BYTES, self.size_bytes)
-                self._run.progress("sending", done_bytes, self.size_bytes)
+            with closing(in_order(self._send, range(0, self.size_bytes, CHUNK_BYTES))) as sent:
+                for chunk, is_new in sent:
+                    chunks.append(chunk)
+                    if is_new:
+                        self.new_chunks += 1
+                        self.new_bytes += chunk.stored_bytes
+                    done_bytes = min(len(chunks) * CHUNK_BYTES, self.size_bytes)
+                    self._run.go_on("sending", done_bytes, self.size_bytes)
         finally:
             os.close(self._descriptor)
         return chunks
 
     def _send(self, at: int) -> tuple[Chunk, bool]:
-        if self._run.is_stopped():
-            raise Stopped("the backup was stopped; what was sent is used by the next one")
         content = os.pread(self._descriptor, CHUNK_BYTES, at)
         digest = sha256(content).hexdigest()
         known = self._known.get(digest)

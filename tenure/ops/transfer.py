@@ -1,7 +1,7 @@
 """Doing a thing for each of many objects, a few at a time: hashing, compressing and sending release the interpreter."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -12,8 +12,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """The results, in the order of the items. The first error ends it; what has not begun by then never does."""
+def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
+    """The results, in the order of the items. The first error ends it; what has not begun by then never does.
+
+    Closing it waits for what has begun.
+    """
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="tenure-transfer") as pool:
         try:

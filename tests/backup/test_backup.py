@@ -145,10 +145,12 @@ async def test_cut_that_mends_within_the_patience_is_not_noticed(
         wire.close()
 
 
-async def test_stopped_backup_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", [0, 1, 2, 3])
+async def test_stopped_backup_is_none(after: int, tmp_path: Path) -> None:
+    """While it is copied, and while it is sent."""
     await fill(tmp_path / "jobs.db", 600)
     place = open_place(str(tmp_path / "backups"), create=True)
-    asked = iter([False, False, True])
+    asked = iter([False] * after)
     with pytest.raises(Stopped):
         back_up(Run(tmp_path / "jobs.db", place, read_clock, is_stopped=lambda: next(asked, True)))
     assert list_backups(place) == []

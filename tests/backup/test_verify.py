@@ -11,6 +11,8 @@ import pytest
 
 from tenure.client.clock import read_clock
 from tenure.core.error import Unavailable
+from tenure.core.request import QUEUE, Configure
+from tenure.core.tenant import Context
 from tenure.ops.backup import Run, back_up
 from tenure.ops.catalog import object_of
 from tenure.ops.error import BackupDamaged
@@ -55,17 +57,19 @@ def overwrite(path: Path) -> None:
 DAMAGES = [
     (overwrite, "Tree|page|malformed"),
     (change("UPDATE pages SET facts = cast(facts || x'00' AS BLOB) WHERE page = 1"), "page 1 is not as it was written"),
-    (change("UPDATE journal SET events = x'' WHERE n = 3"), "record 3 is not as it was written"),
-    (change("DELETE FROM journal WHERE n = 2"), "misses record 2"),
+    (change("UPDATE journal SET events = x'' WHERE n = 5"), "record 5 is not as it was written"),
+    (change("DELETE FROM journal WHERE n = 4"), "misses record 4"),
     (change("DELETE FROM meta WHERE key = 'secret'"), "lacks 'secret'"),
+    (change("UPDATE entities SET fact = x'01'"), "no engine can be made of it"),
     (change("UPDATE events SET events = substr(events, 1, length(events) / 2)"), "events from 1 to .* cannot be read"),
 ]
 
 
 async def store_with_a_checkpoint(path: Path) -> None:
-    """Pages, moved events, and three records after them."""
+    """Pages, a setting, moved events, and three records after them."""
     store = await opened(path)
     await enqueue(store, *[b"x" * 100] * 300)
+    await store.configure(Context(), Configure(QUEUE, "work", {"concurrency": 5}), read_clock())
     await save(store)
     for _ in range(3):
         await enqueue(store, b"y")

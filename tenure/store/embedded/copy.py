@@ -141,6 +141,8 @@ def find_damage(path: Path, thorough: bool = True) -> list[str]:
         return [str(error)]
     except Error as error:
         return [str(error).removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ")]
+    except Exception as error:  # whatever a table without checksums can make of the engine
+        return [f"no engine can be made of it: {type(error).__name__}: {error}"]
 
 
 def _ask_sqlite(path: Path, check: str) -> list[str]:

@@ -44,6 +44,10 @@ class Mint:
         return _hashes(self.secret, token[:4], claim >> 3)[at : at + 8] == token[12:]
 
 
+def epoch_of(token: bytes) -> int:
+    return int.from_bytes(token[:4], "big")
+
+
 def claim_of(token: bytes) -> int:
     return int.from_bytes(token[4:12], "big")
 

@@ -122,7 +122,8 @@ class Index:
 
     def _numbers_from(self, first: i64, last: i64, limit: i64) -> list[int]:
         span: i64 = last - first + 1
-        if span <= 2 * limit + 16:
+        pages: i64 = len(self._pages)
+        if span <= 2 * min(limit, pages) + 16:
             return [number for number in range(int(first), int(last) + 1) if number in self._pages]
         return sorted(number for number in self._pages if first <= number <= last)
 

@@ -18,6 +18,7 @@ from tenure.core.record import StreamItem
 from tenure.core.request import KEY, LOG, QUEUE, STORE, TENANT, Configure
 from tenure.core.state import BLOCKED, COMPLETED, FAILED, READY, RETRYING, RUNNING, SCHEDULED, is_terminal
 from tenure.core.tenant import DEFAULT_TENANT, Context
+from tenure.core.token import epoch_of
 from tenure.engine import alarm as kinds
 from tenure.engine import entity, journal
 from tenure.engine.alarm import Alarm
@@ -62,8 +63,10 @@ _unpack = msgspec.msgpack.Decoder().decode
 class Restore:
     """Told everything that was written down, in order, it makes the engine that wrote it."""
 
-    def __init__(self, secret: bytes, epoch: int) -> None:
+    def __init__(self, secret: bytes, epoch: int, fenced_epoch: int = 0) -> None:
+        """Leases of epochs up to `fenced_epoch` are over: their holders were told by another store than this one."""
         self._w = World(secret, epoch, 0, 0)
+        self._fenced_epoch = fenced_epoch
         self._rows = RowReader(self._w)
         self._entities: dict[journal.Entity, Fact] = {}
         self.wall_ms: i64 = 0
@@ -292,7 +295,10 @@ class Restore:
                 lease.live = False
                 continue
             least: i64 = w.elapsed_ms + min(lease.length_ms, LEASE_LEAST_MS)
-            if self.elapsed_ms < lease.due_ms and lease.due_ms < least:
+            if epoch_of(lease.token) <= self._fenced_epoch:
+                lease.due_ms = min(lease.due_ms, w.elapsed_ms)
+                lease.until_wall_ms = min(lease.until_wall_ms, w.wall_ms)
+            elif self.elapsed_ms < lease.due_ms and lease.due_ms < least:
                 lease.due_ms = least
                 lease.until_wall_ms = w.wall_ms + (least - w.elapsed_ms)
                 for id in lease.ids:

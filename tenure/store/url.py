@@ -23,16 +23,19 @@ def open_store(url: str) -> Store:
     raise InvalidRequest("url", url, "it must begin with memory:// or sqlite://")
 
 
-def _sqlite(url: str) -> Store:
-    """sqlite:///jobs.db is beside the process, sqlite:////var/lib/jobs.db at the root.
-
-    ?durability=relaxed, and &blobs= with a folder or s3://bucket/prefix for what is over the payload cap.
-    """
+def sqlite_path(url: str) -> str:
+    """sqlite:///jobs.db is beside the process, sqlite:////var/lib/jobs.db at the root."""
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc or not path:
         raise InvalidRequest("url", url, "it must be sqlite:/// and a file, as in sqlite:///jobs.db")
-    fields = dict(parse_qsl(parts.query, keep_blank_values=True))
+    return path
+
+
+def _sqlite(url: str) -> Store:
+    """?durability=relaxed, and &blobs= with a folder or s3://bucket/prefix for what is over the payload cap."""
+    path = sqlite_path(url)
+    fields = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
     durability = fields.pop("durability", "fsync")
     blobs = fields.pop("blobs", None)
     if fields:

@@ -193,6 +193,21 @@ async def test_relaxed_hands_out_no_id_that_could_be_given_again(tmp_path: Path)
     await store.close()
 
 
+async def test_ids_skipped_after_a_crash_stay_skipped_when_nothing_happens(tmp_path: Path) -> None:
+    """What was answered in relaxed mode and lost had ids; a store that is opened and closed does not forget that."""
+    store = await opened(tmp_path / "1.db", "relaxed")
+    [kept] = await enqueue(store, b"kept")
+    await save(store)
+    crashed = crash(tmp_path / "1.db", tmp_path / "2.db")
+    lost = await enqueue(store, *[b"lost"] * 100)
+    await store.close()
+    await (await opened(crashed)).close()
+    again = await opened(crashed)
+    [new] = await enqueue(again, b"new")
+    await again.close()
+    assert kept < max(lost) < new
+
+
 def at(seconds: int) -> Now:
     return Now(1_700_000_000_000 + 1_000 * seconds, 1_000 * seconds)
 

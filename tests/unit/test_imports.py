@@ -57,6 +57,11 @@ RULES = (
     Rule("tenure.store", ("tenure.core", "tenure.engine")),
     Rule("tenure.store.contract", ("tenure.core",)),
     Rule("tenure.store.embedded", ("tenure.core", "tenure.engine", "tenure.store", "tenure.wire")),
+    Rule(
+        "tenure.ops",
+        ("tenure.core", "tenure.store.embedded.content", "tenure.store.embedded.copy", "tenure.store.embedded.file"),
+    ),
+    Rule("tenure.cli", ("tenure.client.clock", "tenure.core", "tenure.ops", "tenure.store.url")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),
 )
 
@@ -67,7 +72,7 @@ CONCRETE_STORES = (
     "tenure.store.redis",
 )
 # Besides the store itself.
-MAY_NAME_A_CONCRETE_STORE = ("tenure.cli", "tenure.server.server", "tenure.store.url", "tenure.testing")
+MAY_NAME_A_CONCRETE_STORE = ("tenure.ops", "tenure.server.server", "tenure.store.url", "tenure.testing")
 
 CLOCK_OWNERS = frozenset({"date", "datetime"})
 CLOCK_METHODS = frozenset({"now", "today", "utcnow"})
@@ -225,6 +230,8 @@ PLANTED = [
     ("tenure/client/client.py", "from tenure.engine.engine import Engine", "may not import tenure.engine.engine"),
     ("tenure/server/session.py", "import tenure.store.postgres", "a concrete store: tenure.store.postgres"),
     ("tenure/worker.py", "find('tenure.store.foundationdb.store')", "a concrete store: tenure.store.foundationdb"),
+    ("tenure/ops/backup.py", "import tenure.cli.screen", "tenure.ops may not import tenure.cli.screen"),
+    ("tenure/cli/main.py", "import tenure.store.redis", "a concrete store: tenure.store.redis"),
     ("tenure/core/job.py", "x = 1  # type: ignore[assignment]", "silences the type checker"),
     ("tenure/core/job.py", "x = 1  #type:ignore", "silences the type checker"),
     ("tenure/core/job.py", "\n" * (LINES_MAX + 1), f"has {LINES_MAX + 1} lines, more than {LINES_MAX}"),
@@ -260,7 +267,8 @@ SOUND = [
         "import asyncio\nfrom tenure.store.url import open_store\nfrom tenure.wire import frame",
     ),
     ("tenure/server/server.py", "import tenure.store.postgres"),
-    ("tenure/cli/main.py", "import tenure.store.redis"),
+    ("tenure/ops/backup.py", "from tenure.store.embedded.copy import copy_file"),
+    ("tenure/cli/main.py", "from tenure.ops.backup import back_up"),
     ("tenure/testing/store.py", "from tenure.store.embedded.store import EmbeddedStore"),
     ("tenure/demo.py", '"""Runs on tenure.store.embedded by default."""'),
 ]

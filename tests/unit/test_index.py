@@ -73,6 +73,12 @@ def test_scan_goes_over_full_and_sparse_pages_alike() -> None:
     assert found == sorted(jobs)
 
 
+def test_scan_of_few_jobs_is_short_however_far_the_ids_go() -> None:
+    """After a restore ids go on far beyond the last one: looking at every page between would take minutes."""
+    index, _ = make_index([1, PAGE + 1, ID_MAX])
+    assert [int(job.id) for job in index.scan(0, 1 << 60, ID_MAX)] == [1, PAGE + 1, ID_MAX]
+
+
 def test_scan_takes_its_bounds_exactly() -> None:
     index, _ = make_index([PAGE - 1, PAGE, PAGE + 1])
     assert [int(job.id) for job in index.scan(PAGE - 1, 10, PAGE)] == [PAGE]

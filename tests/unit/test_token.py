@@ -11,7 +11,7 @@ from tenure.core.error import InvalidRequest
 from tenure.core.job import Options
 from tenure.core.request import Batch, Claim, Pick
 from tenure.core.tenant import Context
-from tenure.core.token import SECRET_BYTES, TOKEN_BYTES, Mint, claim_of
+from tenure.core.token import SECRET_BYTES, TOKEN_BYTES, Mint, claim_of, epoch_of
 from tenure.engine.engine import Engine
 
 SECRET = bytes(range(SECRET_BYTES))
@@ -40,6 +40,7 @@ def test_genuine_token_is_recognised_and_names_its_claim(epoch: int, claim: int)
     mint = Mint(SECRET, epoch)
     assert mint.is_genuine(mint.token(claim))
     assert claim_of(mint.token(claim)) == claim
+    assert epoch_of(mint.token(claim)) == mint.epoch
 
 
 @given(epochs, epochs, claims)

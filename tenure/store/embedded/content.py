@@ -21,7 +21,6 @@ SUM_MASK = (1 << 48) - 1
 META_KEYS = (
     "as_of",
     "checkpoint",
-    "closed_cleanly",
     "epoch",
     "format",
     "head",

@@ -8,10 +8,11 @@ import fcntl
 import gc
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 import msgspec
@@ -52,7 +53,9 @@ class Owned(Unavailable):
     """Another process owns the file; whether it is still opening it, and its epoch once it is not."""
 
     def __init__(self, path: Path, pid: int, epoch: int, is_opening: bool) -> None:
-        super().__init__(f"{path} is open in process {pid}; close it there, or join it")
+        super().__init__(
+            f"{path} is open in {f'process {pid}' if pid else 'another process'}; close it there, or join it"
+        )
         self.epoch = epoch
         self.is_opening = is_opening
 
@@ -82,7 +85,7 @@ class StoreFile:
         self.epoch = 0
         self.reserved_id = 0
         self.reserved_seq = 0
-        self.closed_cleanly = True
+        self.fenced_epoch = 0  # the epoch in which this file was copied from another store's
         self.position = 0  # of the last record in the journal
         self.last_event = 0  # in the file
         self.elapsed_from = 0  # what the store's elapsed time is ahead of the process's
@@ -108,7 +111,7 @@ class StoreFile:
                 with suppress(FileNotFoundError):
                     os.unlink(self._new_lock_path())
             if isinstance(error, apsw.Error):
-                raise _explained(self.path, error) from error
+                raise explained(self.path, error) from error
             if isinstance(error, NOT_AS_WRITTEN):
                 raise damaged(self.path, f"it cannot be read ({error})") from error
             raise
@@ -154,12 +157,10 @@ class StoreFile:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise Unavailable(f"{self.path} cannot be opened: {error.strerror}; check its folder") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock_file(lock):
             owner = _read_owner(lock)
             os.close(lock)
-            raise Owned(self.path, owner.pid, owner.epoch, not owner.serving) from None
+            raise Owned(self.path, owner.pid, owner.epoch, not owner.serving)
         self._lock = lock
         self.tell(False)
         try:
@@ -236,19 +237,16 @@ class StoreFile:
             raise Owned(self.path, 0, int_of(meta["epoch"]), False)
         if meta["schema"] != schema_checksum(db):
             raise damaged(self.path, "its schema is not as it was written")
-        self.secret = bytes_of(meta["secret"])
-        self.epoch = int_of(meta["epoch"]) + 1
-        self.reserved_id = int_of(meta["reserved_id"])
-        self.reserved_seq = int_of(meta["reserved_seq"])
-        self.closed_cleanly = bool(meta["closed_cleanly"])
-        self.position = max(int_of(one(db, "SELECT coalesce(max(n), 0) FROM journal")), int_of(meta["checkpoint"]))
+        self._learn(meta)
+        self.epoch += 1
+        self.position = last_position(db, meta)
         if self.position < int_of(meta["position"]):
             raise damaged(self.path, f"it misses record {self.position + 1} of its journal")
         self._identity = mark.identity(self.path, self.secret)
         if (self.epoch - 1, self.position) < mark.reached(self._mark, self._identity):
             what = f"it ends with record {self.position}, and later ones were on disk; its log is cut, or it is old"
             raise Damaged(f"{self.path} is damaged: {what}; restore a backup, and remove {self.path}-mark")
-        write_meta(db, {"epoch": self.epoch, "closed_cleanly": 0, "position": self.position})
+        write_meta(db, {"epoch": self.epoch, "position": self.position})
 
     def _check_head(self, db: apsw.Connection) -> None:
         """What the head of the file says, against what `meta` does when it is ours."""
@@ -264,6 +262,13 @@ class StoreFile:
         if not is_ours:
             raise Unavailable(f"{self.path} is a database of something else; choose another file")
         raise Unavailable(f"{self.path} has format {version}, this Tenure reads format {FORMAT}; use a newer Tenure")
+
+    def _learn(self, meta: dict[str, object]) -> None:
+        self.secret = bytes_of(meta["secret"])
+        self.epoch = int_of(meta["epoch"])
+        self.reserved_id = int_of(meta["reserved_id"])
+        self.reserved_seq = int_of(meta["reserved_seq"])
+        self.fenced_epoch = int_of(meta.get("fenced_epoch", 0))
 
     def _make(self, db: apsw.Connection) -> None:
         db.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -283,7 +288,6 @@ class StoreFile:
                     "tidied": 0,
                     "reserved_id": 0,
                     "reserved_seq": 0,
-                    "closed_cleanly": 1,
                     "checkpoint": 0,
                     "head": b"",
                     "as_of": 0,
@@ -307,32 +311,46 @@ class StoreFile:
 
     def restore(self, now: Now) -> Engine:
         """The engine that wrote the file, at the time it is now. What the machine slept has passed for leases too."""
+        return self._read(self.connect, lambda content: self._restore(content, now))
+
+    def examine(self) -> Engine:
+        """The engine as of its last record, from a file that nobody writes to and that stays as it is."""
+
+        def read(content: Content) -> Engine:
+            meta = content.meta()
+            self._learn(meta)
+            self.position = int_of(meta["position"])
+            return self._restore(content, Now(0, 0))
+
+        return self._read(lambda: connect_to_still(self.path), read)
+
+    def _read(self, connect: Callable[[], apsw.Connection], read: Callable[[Content], Engine]) -> Engine:
         collects = gc.isenabled()
         gc.disable()  # millions of objects are made here, and none of them is garbage
         try:
-            with self.reading() as content:
-                return self._restore(content, now)
+            with self.reading(connect) as content:
+                return read(content)
         finally:
             if collects:
                 gc.enable()
 
     @contextmanager
-    def reading(self) -> Iterator[Content]:
+    def reading(self, connect: Callable[[], apsw.Connection] | None = None) -> Iterator[Content]:
         """The rows as they are now; what cannot be read of them is Damaged or Unavailable."""
         try:
-            db = self.connect()
+            db = self.connect() if connect is None else connect()
             try:
                 db.execute("BEGIN")
                 yield Content(self.path, db)
             finally:
                 db.close()
         except apsw.Error as error:
-            raise _explained(self.path, error) from error
+            raise explained(self.path, error) from error
         except NOT_AS_WRITTEN as error:
             raise damaged(self.path, f"it cannot be read ({type(error).__name__}: {error})") from error
 
     def _restore(self, content: Content, now: Now) -> Engine:
-        restore = Restore(self.secret, self.epoch)
+        restore = Restore(self.secret, self.epoch, self.fenced_epoch)
         meta = content.meta()
         head = bytes_of(meta["head"])
         if head:
@@ -352,8 +370,7 @@ class StoreFile:
         self.elapsed_from = restore.elapsed_ms + passed - now.elapsed_ms
         self.last_event = content.last_event()
         seq = max(restore.seq, self.last_event, self.reserved_seq)
-        last_id = 0 if self.closed_cleanly else self.reserved_id
-        return restore.finish(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, last_id)
+        return restore.finish(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, self.reserved_id)
 
 
 def _read_owner(lock: int) -> Owner:
@@ -381,6 +398,26 @@ def bytes_of(value: object) -> bytes:
     return value
 
 
+def last_position(db: apsw.Connection, meta: dict[str, object]) -> int:
+    """Of the last record that was written, also if the checkpoint has made it needless."""
+    return max(int_of(one(db, "SELECT coalesce(max(n), 0) FROM journal")), int_of(meta["checkpoint"]))
+
+
+def lock_file(descriptor: int) -> bool:
+    """Lock it until it is closed; False when another process has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def connect_to_still(path: Path) -> apsw.Connection:
+    """For reading a file that nobody writes to, without a log or a lock beside it."""
+    name = f"file:{quote(str(path.absolute()))}?immutable=1"
+    return apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
 class Fenced(Exception):
     """Another process has taken the file over."""
 
@@ -390,7 +427,7 @@ def check_epoch(db: apsw.Connection, epoch: int) -> None:
         raise Fenced
 
 
-def _explained(path: Path, error: apsw.Error) -> Error:
+def explained(path: Path, error: apsw.Error) -> Error:
     if is_damage(path, error):
         return damaged(path, str(error))
     return Unavailable(f"{path} cannot be used: {error}")

@@ -438,10 +438,15 @@ class SqliteStore(StoreWithBlobs):
     async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
         if not cursor:
             cursor = f"e{await asyncio.to_thread(self._oldest_event) - 1}"
-        try:
-            return await super().events(context, cursor, limit, wait_ms, now)
-        except EventsLost:
-            return await asyncio.to_thread(self._read_events, context, int(cursor[1:]), limit)
+        while True:
+            try:
+                return await super().events(context, cursor, limit, wait_ms, now)
+            except EventsLost:
+                first = self._engine.oldest_event()
+                page = await asyncio.to_thread(self._read_events, context, int(cursor[1:]), limit)
+            if page.cursor != cursor:
+                return page
+            cursor = f"e{first - 1}"  # the numbers between were skipped when the store was opened
 
     def _oldest_event(self) -> int:
         with self._file.reading() as content:

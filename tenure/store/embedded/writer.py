@@ -202,8 +202,7 @@ def close_cleanly(file: StoreFile, last_id: int, last_seq: int, position: int) -
         db.execute("PRAGMA synchronous=FULL")
         with db:
             if db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone() == (file.epoch,):
-                numbers = {"reserved_id": last_id, "reserved_seq": last_seq, "position": position}
-                write_meta(db, {"closed_cleanly": 1, **numbers})
+                write_meta(db, {"reserved_id": last_id, "reserved_seq": last_seq, "position": position})
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
         db.close()

@@ -1,0 +1,26 @@
+"""What backup, restore and verify refuse, beside the errors of stores."""
+
+from tenure.core.error import Error
+
+
+class Refused(Error):
+    """Doing it would harm something. The message says what to do first."""
+
+    status = 409
+
+
+class BackupNotFound(Error):
+    status = 404
+
+
+class BackupDamaged(Error):
+    """A manifest or a chunk is not what was stored."""
+
+    status = 500
+
+
+class Stopped(Error):
+    """Somebody asked to stop. Nothing half-made counts as a backup."""
+
+    status = 503
+    retryable = True

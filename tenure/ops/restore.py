@@ -1,0 +1,111 @@
+"""Making a store of a backup: beside its place first, checked through and through, then there in one step."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from tenure.core.clock import Now
+from tenure.core.error import Unavailable
+from tenure.ops.catalog import choose, read_entry
+from tenure.ops.error import BackupDamaged, Refused
+from tenure.ops.fetch import fetch
+from tenure.ops.manifest import Manifest
+from tenure.ops.place import Place, sync_folder
+from tenure.ops.progress import Progress, silent
+from tenure.ops.transfer import in_order
+from tenure.store.embedded.copy import become_a_store, find_damage
+from tenure.store.embedded.file import lock_file, refuse_network
+
+SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    manifest: Manifest
+    took_ms: int
+
+
+def restore(
+    place: Place,
+    target: Path,
+    clock: Callable[[], Now],
+    at_ms: int | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Restored:
+    """Nothing is at `target` but what was there before, or all of the backup."""
+    began = clock()
+    manifest = read_entry(place, choose(place, at_ms))
+    target = target.absolute()
+    refuse_network(target)
+    owner = _own(target)
+    partial = Path(f"{target}-restoring")
+    try:
+        if target.exists() and not force:
+            raise Refused(f"{target} exists; choose another file, or replace it with --force")
+        _write(place, manifest, partial, progress)
+        become_a_store(partial, began.wall_ms - manifest.at)
+        progress("checking", 0, manifest.size_bytes)
+        if damage := find_damage(partial):
+            raise BackupDamaged(f"the backup {manifest.name} is of a damaged store: {damage[0]}; restore an older one")
+        progress("checking", manifest.size_bytes, manifest.size_bytes)
+        _put_in_place(partial, target)
+    finally:
+        for suffix in ("", *SIDE_FILES):
+            Path(f"{partial}{suffix}").unlink(missing_ok=True)
+        os.close(owner)
+    return Restored(manifest, clock().elapsed_ms - began.elapsed_ms)
+
+
+def _own(target: Path) -> int:
+    """As the process does that works with the file: nobody can open it meanwhile."""
+    try:
+        owner = os.open(f"{target}-owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unavailable(f"{target} cannot be made: {error.strerror}; check its folder") from error
+    if not lock_file(owner):
+        os.close(owner)
+        raise Refused(f"a process has {target} open; stop it first, or choose another file")
+    return owner
+
+
+def _write(place: Place, manifest: Manifest, partial: Path, progress: Progress) -> None:
+    numbers = range(len(manifest.chunks))
+    done_bytes = 0
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            for content in in_order(lambda n: fetch(place, manifest.chunks[n], manifest.length_of(n)), numbers):
+                file.write(content)
+                done_bytes += len(content)
+                progress("fetching", done_bytes, manifest.size_bytes)
+    except OSError as error:
+        raise Unavailable(f"{partial} cannot be written: {error.strerror}; free some space, then try again") from error
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    """A log that the old file left must not be applied to the new one.
+
+    It is moved into the old file first: if the power fails before the new one is there, the old one is whole.
+    """
+    descriptor = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if target.exists():
+        with suppress(apsw.Error):
+            db = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                db.close()
+    for suffix in SIDE_FILES:
+        Path(f"{target}{suffix}").unlink(missing_ok=True)
+    sync_folder(target.parent)
+    os.rename(partial, target)
+    sync_folder(target.parent)

@@ -1,0 +1,31 @@
+"""Doing a thing for each of many objects, a few at a time: hashing, compressing and sending release the interpreter."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+WORKERS = 8
+WINDOW = 2 * WORKERS
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
+    """The results, in the order of the items. The first error ends it; what has not begun by then never does.
+
+    Closing it waits for what has begun.
+    """
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(WORKERS, thread_name_prefix="tenure-transfer") as pool:
+        try:
+            for item in items:
+                if len(waiting) >= WINDOW:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(work, item))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

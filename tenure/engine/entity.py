@@ -298,8 +298,8 @@ def read_given(fact: Fact) -> Given:
     given.ids = cast("list[int]", fact["ids"])
     given.sources = cast("list[int]", fact["sources"])
     given.duplicates = cast("list[int]", fact["duplicates"])
-    for at, code, message in cast("list[tuple[int, str, str]]", fact["refused"]):
-        given.refused[at] = (code, message)
+    for row in cast("list[list[object]]", fact["refused"]):
+        given.refused[cast("int", row[0])] = (str(row[1]), str(row[2]))
     given.rows = sum(given.ids[1::2])
     return given
 

@@ -181,6 +181,7 @@ def _answer_fact(answer: object) -> Fact:
         "ids": _ids_fact(answer.ids),
         "state": answer.state,
         "count": answer.count,
+        "ticket": answer.ticket,
         "other": [[at, *_outcome_fact(outcome)] for at, outcome in other.items()],
     }
 
@@ -222,7 +223,13 @@ def read_answers(fact: Fact) -> Answers:
         other[cast("int", at)] = Outcome(
             cast("int", id), cast("int", state), bool(duplicate), bool(replaced), cast("int", run_at), error
         )
-    return Answers(read_ids(fact["ids"]), cast("int", fact["state"]), other or None, cast("int", fact["count"]))
+    return Answers(
+        read_ids(fact["ids"]),
+        cast("int", fact["state"]),
+        other or None,
+        cast("int", fact["count"]),
+        cast("int", fact.get("ticket", 0)),
+    )
 
 
 def _key_of_queue_fact(w: World, entity: Entity) -> Fact | None:

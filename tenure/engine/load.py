@@ -1,5 +1,7 @@
 """Loads: jobs staged out of sight and published together."""
 
+from typing import cast
+
 import msgspec
 
 from tenure.core import bound
@@ -214,3 +216,36 @@ def _abort(w: World, tenant: str, load_id: str) -> LoadReport:
     del w.loads[(tenant, load_id)]
     del w.load_names[int(staged.number)]
     return LoadReport(0)
+
+
+def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -> None:
+    """As `engine.entity` wrote it down."""
+    staged = Staged(w.next_alarm_id(), tenant, load_id)
+    staged.jobs = cast("int", fact["jobs"])
+    staged.published = bool(fact["published"])
+    staged.done = bool(fact["done"])
+    for pair in cast("list[list[object]]", fact["parts"]):
+        staged.parts[cast("int", pair[0])] = str(pair[1])
+    staged.rows = cast("int", fact["rows"])
+    staged.new = cast("int", fact["new"])
+    staged.duplicates = cast("int", fact["duplicates"])
+    staged.refused = cast("int", fact["refused"])
+    w.loads[(tenant, load_id)] = staged
+    w.load_names[int(staged.number)] = (tenant, load_id)
+    w.staged_jobs += staged.jobs
+    staged.alarm = Alarm(cast("int", fact["due"]), LOAD, staged.number)
+    w.wall.add(staged.alarm)
+
+
+def go_on_publishing(w: World, staged: Staged, fact: dict[str, object]) -> None:
+    if not staged.published or staged.done:
+        return
+    batches = list(staged.chunks.values())
+    owed = Owed(OWED_PUBLISH, staged.number)
+    owed.batches = batches[len(batches) - cast("int", fact["left"]) :]
+    owed.at = cast("int", fact["at"])
+    for given in staged.given.values():
+        for source, id in zip(numbers(given.sources), numbers(given.ids), strict=True):
+            if source and id:
+                staged.ids[source] = id
+    w.owed.append(owed)

@@ -21,6 +21,8 @@ LOADS_MAX = 100_000
 REFUSALS_KEPT = 1_000  # reasons, of a load
 UNTOLD = ("", f"refused; only the first {REFUSALS_KEPT} refusals of a load keep their reason")
 
+_pack = msgspec.msgpack.Encoder().encode
+
 
 def load(w: World, context: Context, request: Load) -> LoadReport:
     tenant = context.tenant
@@ -86,13 +88,18 @@ def _check_chunk(w: World, batch: Batch) -> None:
         if length != count:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
     payloads: list[object] = list(batch.payloads)
+    size = 0
     for at, payload in enumerate(payloads):
         if not isinstance(payload, bytes):
             raise InvalidRequest(f"payloads[{at}]", payload, "it must be bytes")
         if len(payload) > w.payload_bytes_max:
             raise PayloadTooLarge(len(payload), int(w.payload_bytes_max))
+        size += len(payload)
     if batch.pasts is not None:
         check_pasts(w, batch)
+        size += len(_pack(batch.pasts))
+    if size > bound.BATCH_BYTES_MAX:
+        raise InvalidRequest("batch", size, f"a chunk has at most {bound.BATCH_BYTES_MAX} bytes; stage several")
 
 
 def _publish(w: World, tenant: str, request: Load) -> LoadReport:

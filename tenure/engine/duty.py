@@ -44,7 +44,7 @@ from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_unti
 from tenure.engine.query import matches
 from tenure.engine.removal import clear_out, forget_queue, hold_cap, remove, trim
 from tenure.engine.ring import activate, reactivate_tenant
-from tenure.engine.session import forget_session
+from tenure.engine.session import forget_session, sweep_done
 from tenure.engine.settle import expire_lease, time_out
 from tenure.engine.world import (
     DAY_MS,
@@ -469,6 +469,7 @@ def _sweep(w: World, owed: Owed, budget: i64) -> i64:
     if finished:
         w.owed.popleft()
         let_go(w, sweep_blob(owed))
+        sweep_done(w, owed)
         w.outbox.append((int(owed.id), int(owed.count)))
     elif change.rate_per_s and change.action == REPLAY and changed:
         owed.next_elapsed = w.elapsed_ms + changed * 1000 // change.rate_per_s

@@ -28,7 +28,7 @@ from tenure.engine.job import Job
 from tenure.engine.load import load
 from tenure.engine.place import side_of
 from tenure.engine.redo import take
-from tenure.engine.session import CHANGE, CLAIM, ENQUEUE, NOT_SEEN, SETTLE, look_up, note, still_leased
+from tenure.engine.session import CHANGE, CLAIM, ENQUEUE, NOT_SEEN, SETTLE, look_up, note, note_sweep, still_leased
 from tenure.engine.settle import append, extend, settle
 from tenure.engine.unsaved import Unsaved
 from tenure.engine.verify import verify
@@ -253,9 +253,12 @@ class Engine:
                 assert isinstance(seen, Answers)
                 return seen
         answers = change(self._w, context, request)
-        self._end(budget)
         if op is not None:
-            note(self._w, context.tenant, op, CHANGE, answers)
+            if answers.ticket:
+                note_sweep(self._w, context.tenant, op, self._w.owed[-1])
+            else:
+                note(self._w, context.tenant, op, CHANGE, answers)
+        self._end(budget)
         return answers
 
     def append(self, context: Context, request: Append, now: Now) -> int:

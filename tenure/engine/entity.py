@@ -182,6 +182,7 @@ def _answer_fact(answer: object) -> Fact:
         "ids": _ids_fact(answer.ids),
         "state": answer.state,
         "count": answer.count,
+        "ticket": answer.ticket,
         "other": [[at, *_outcome_fact(outcome)] for at, outcome in other.items()],
     }
 
@@ -223,7 +224,13 @@ def read_answers(fact: Fact) -> Answers:
         other[cast("int", at)] = Outcome(
             cast("int", id), cast("int", state), bool(duplicate), bool(replaced), cast("int", run_at), error
         )
-    return Answers(read_ids(fact["ids"]), cast("int", fact["state"]), other or None, cast("int", fact["count"]))
+    return Answers(
+        read_ids(fact["ids"]),
+        cast("int", fact["state"]),
+        other or None,
+        cast("int", fact["count"]),
+        cast("int", fact.get("ticket", 0)),
+    )
 
 
 def _key_of_queue_fact(w: World, entity: Entity) -> Fact | None:
@@ -299,8 +306,8 @@ def read_given(fact: Fact) -> Given:
     given.ids = cast("list[int]", fact["ids"])
     given.sources = cast("list[int]", fact["sources"])
     given.duplicates = cast("list[int]", fact["duplicates"])
-    for at, code, message in cast("list[tuple[int, str, str]]", fact["refused"]):
-        given.refused[at] = (code, message)
+    for row in cast("list[list[object]]", fact["refused"]):
+        given.refused[cast("int", row[0])] = (str(row[1]), str(row[2]))
     given.rows = sum(given.ids[1::2])
     return given
 

@@ -1,8 +1,11 @@
 """Loads: jobs staged out of sight and published together."""
 
+from typing import cast
+
 import msgspec
 
 from tenure.core import bound
+from tenure.core.blob import Blob
 from tenure.core.error import Conflict, Forbidden, InvalidRequest, Overloaded
 from tenure.core.record import LoadedRow, LoadReport
 from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Batch, Load
@@ -10,7 +13,7 @@ from tenure.core.tenant import ADMIN, Context
 from tenure.engine import journal
 from tenure.engine.alarm import LOAD, Alarm
 from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
-from tenure.engine.check import check_content
+from tenure.engine.check import check_content, held_bytes
 from tenure.engine.enqueue import enqueue_one
 from tenure.engine.past import bring_in, check_pasts
 from tenure.engine.staged import Given, Key, Staged, numbers
@@ -20,6 +23,8 @@ PUBLISHED_MS = 7 * DAY_MS
 LOADS_MAX = 100_000
 REFUSALS_KEPT = 1_000  # reasons, of a load
 UNTOLD = ("", f"refused; only the first {REFUSALS_KEPT} refusals of a load keep their reason")
+
+_pack = msgspec.msgpack.Encoder().encode
 
 
 def load(w: World, context: Context, request: Load) -> LoadReport:
@@ -89,12 +94,17 @@ def _check_chunk(w: World, batch: Batch) -> None:
         if length != count:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
     payloads: list[object] = list(batch.payloads)
+    size = 0
     for at, payload in enumerate(payloads):
         error = check_content(w, payload, f"payloads[{at}]")
         if error is not None:
             raise error
+        size += int(held_bytes(cast("bytes | Blob", payload)))
     if batch.pasts is not None:
         check_pasts(w, batch)
+        size += len(_pack(batch.pasts))
+    if size > bound.BATCH_BYTES_MAX:
+        raise InvalidRequest("batch", size, f"a chunk has at most {bound.BATCH_BYTES_MAX} bytes; stage several")
 
 
 def _publish(w: World, tenant: str, request: Load) -> LoadReport:
@@ -221,3 +231,36 @@ def _abort(w: World, tenant: str, load_id: str) -> LoadReport:
     del w.loads[(tenant, load_id)]
     del w.load_names[int(staged.number)]
     return LoadReport(0)
+
+
+def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -> None:
+    """As `engine.entity` wrote it down."""
+    staged = Staged(w.next_alarm_id(), tenant, load_id)
+    staged.jobs = cast("int", fact["jobs"])
+    staged.published = bool(fact["published"])
+    staged.done = bool(fact["done"])
+    for pair in cast("list[list[object]]", fact["parts"]):
+        staged.parts[cast("int", pair[0])] = str(pair[1])
+    staged.rows = cast("int", fact["rows"])
+    staged.new = cast("int", fact["new"])
+    staged.duplicates = cast("int", fact["duplicates"])
+    staged.refused = cast("int", fact["refused"])
+    w.loads[(tenant, load_id)] = staged
+    w.load_names[int(staged.number)] = (tenant, load_id)
+    w.staged_jobs += staged.jobs
+    staged.alarm = Alarm(cast("int", fact["due"]), LOAD, staged.number)
+    w.wall.add(staged.alarm)
+
+
+def go_on_publishing(w: World, staged: Staged, fact: dict[str, object]) -> None:
+    if not staged.published or staged.done:
+        return
+    batches = list(staged.chunks.values())
+    owed = Owed(OWED_PUBLISH, staged.number)
+    owed.batches = batches[len(batches) - cast("int", fact["left"]) :]
+    owed.at = cast("int", fact["at"])
+    for given in staged.given.values():
+        for source, id in zip(numbers(given.sources), numbers(given.ids), strict=True):
+            if source and id:
+                staged.ids[source] = id
+    w.owed.append(owed)

@@ -12,7 +12,7 @@ import msgspec
 from mypy_extensions import i64
 
 from tenure.core import bound, dependency
-from tenure.core.answer import Claimed
+from tenure.core.answer import Answers, Claimed
 from tenure.core.clock import Now
 from tenure.core.record import StreamItem
 from tenure.core.request import KEY, LOG, QUEUE, STORE, TENANT, Configure
@@ -34,15 +34,15 @@ from tenure.engine.eventlog import EventLog
 from tenure.engine.facts import RowReader
 from tenure.engine.job import ASIDE, LINE, MEMBER, Job, Side
 from tenure.engine.keys import Keys
+from tenure.engine.load import go_on_publishing, restore_load
 from tenure.engine.parking import limit_for
 from tenure.engine.place import ABANDON_MS, group_of, let_out, side_of, wait_until, watch_aside
 from tenure.engine.redo import Sections
 from tenure.engine.removal import end_order, is_empty, keep_again, plan_forgetting, remove
 from tenure.engine.ring import activate
-from tenure.engine.staged import Key, Staged, numbers
+from tenure.engine.staged import Key
 from tenure.engine.world import (
     OWED_CAP,
-    OWED_PUBLISH,
     SESSION_KEPT_MS,
     Aside,
     Group,
@@ -69,6 +69,7 @@ class Restore:
         self._fenced_epoch = fenced_epoch
         self._rows = RowReader(self._w)
         self._entities: dict[journal.Entity, Fact] = {}
+        self._sweeping: dict[int, tuple[Answers, journal.Entity]] = {}  # remembered operations that go on
         self.wall_ms: i64 = 0
         self.elapsed_ms: i64 = 0
         self.seq: i64 = 0
@@ -355,13 +356,15 @@ class Restore:
             return
         said = cast("Fact", fact["answer"])
         answer: object = _restore_claimed(self._w, said) if "token" in said else entity.read_answers(said)
+        if isinstance(answer, Answers) and answer.ticket:
+            self._sweeping[answer.ticket] = (answer, name)
         session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]), str(fact.get("verb", "")))
 
     def _restore_owed(self) -> None:
         w = self._w
         for name, fact in self._entities.items():
             if name[0] == journal.LOAD:
-                _restore_load(w, str(name[1]), str(name[2]), fact)
+                restore_load(w, str(name[1]), str(name[2]), fact)
         for name, fact in self._entities.items():
             staged = w.loads.get((str(name[1]), str(name[2]))) if name[0] in (journal.CHUNK, journal.GIVEN) else None
             if staged is not None:
@@ -377,9 +380,10 @@ class Restore:
             if name[0] == journal.SWEEP:
                 sweep = entity.read_sweep(fact, cast("int", name[1]))
                 hold(w, sweep_blob(sweep))
+                sweep.noted = self._sweeping.get(int(sweep.id))
                 w.owed.append(sweep)
             elif name[0] == journal.LOAD:
-                _go_on_publishing(w, w.loads[str(name[1]), str(name[2])], fact)
+                go_on_publishing(w, w.loads[str(name[1]), str(name[2])], fact)
 
 
 def _number_of(job: Job) -> int:
@@ -578,35 +582,3 @@ def _restore_claimed(w: World, fact: Fact) -> Claimed:
         claimed.lease_until.append(int(job.lease.until_wall_ms))
         claimed.extras.append(None if job.side is None else job.side.extras)
     return claimed
-
-
-def _restore_load(w: World, tenant: str, load_id: str, fact: Fact) -> None:
-    staged = Staged(w.next_alarm_id(), tenant, load_id)
-    staged.jobs = cast("int", fact["jobs"])
-    staged.published = bool(fact["published"])
-    staged.done = bool(fact["done"])
-    for pair in cast("list[list[object]]", fact["parts"]):
-        staged.parts[cast("int", pair[0])] = str(pair[1])
-    staged.rows = cast("int", fact["rows"])
-    staged.new = cast("int", fact["new"])
-    staged.duplicates = cast("int", fact["duplicates"])
-    staged.refused = cast("int", fact["refused"])
-    w.loads[(tenant, load_id)] = staged
-    w.load_names[int(staged.number)] = (tenant, load_id)
-    w.staged_jobs += staged.jobs
-    staged.alarm = Alarm(cast("int", fact["due"]), kinds.LOAD, staged.number)
-    w.wall.add(staged.alarm)
-
-
-def _go_on_publishing(w: World, staged: Staged, fact: Fact) -> None:
-    if not staged.published or staged.done:
-        return
-    batches = list(staged.chunks.values())
-    owed = Owed(OWED_PUBLISH, staged.number)
-    owed.batches = batches[len(batches) - cast("int", fact["left"]) :]
-    owed.at = cast("int", fact["at"])
-    for given in staged.given.values():
-        for source, id in zip(numbers(given.sources), numbers(given.ids), strict=True):
-            if source and id:
-                staged.ids[source] = id
-    w.owed.append(owed)

@@ -5,13 +5,13 @@ remembered is refused: it may have been executed, and nobody knows its answer an
 session itself, without its answers, is remembered for a day after its last operation.
 """
 
-from tenure.core.answer import Claimed
+from tenure.core.answer import Answers, Claimed
 from tenure.core.error import InvalidRequest
 from tenure.core.state import RUNNING
 from tenure.core.tenant import OpId
 from tenure.engine import journal
 from tenure.engine.alarm import SESSION, Alarm
-from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Session, World
+from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Owed, Session, World
 
 ENQUEUE = "enqueue"
 CLAIM = "claim"
@@ -71,6 +71,21 @@ def note(w: World, tenant: str, op: OpId, verb: str, answer: object) -> None:
         counter, _ = session.answers.popitem(last=False)
         session.forgotten = max(session.forgotten, counter)
         w.journal.mark((journal.OPERATION, name, counter))
+
+
+def note_sweep(w: World, tenant: str, op: OpId, owed: Owed) -> None:
+    """A change by filter goes on after its step: until it is done, its repeat is told to wait for the same ticket."""
+    answers = Answers([], -1, None, 0, int(owed.id))
+    owed.noted = (answers, (journal.OPERATION, f"{tenant}\n{op.session}", op.counter))
+    note(w, tenant, op, CHANGE, answers)
+
+
+def sweep_done(w: World, owed: Owed) -> None:
+    if owed.noted is not None:
+        answers, operation = owed.noted
+        answers.count = int(owed.count)
+        answers.ticket = 0
+        w.journal.mark(operation)
 
 
 def forget_session(w: World, name: str) -> None:

@@ -456,8 +456,7 @@ def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease
     """Move the job to a lease with a later deadline; jobs of one old lease and deadline share the new one."""
     old = job.lease
     assert old is not None
-    length: i64 = lease_ms or old.length_ms
-    due: i64 = w.elapsed_ms + length
+    due: i64 = w.elapsed_ms + (lease_ms or old.length_ms)
     if job.alarm is not None and job.alarm.due_ms < due:
         due = job.alarm.due_ms  # no renewal goes past the timeout
     if due <= old.due_ms:
@@ -466,7 +465,7 @@ def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease
     lease = fresh.get(key)
     if lease is None:
         until = w.wall_ms + (due - w.elapsed_ms)
-        lease = Lease(due, w.next_alarm_id(), old.token, old.worker, length, until, old.connection)
+        lease = Lease(due, w.next_alarm_id(), old.token, old.worker, old.length_ms, until, old.connection)
         w.elapsed.add(lease)
         fresh[key] = lease
     lease.count += 1

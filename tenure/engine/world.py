@@ -8,6 +8,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from tenure.core import bound
+from tenure.core.answer import Answers
 from tenure.core.error import Overloaded
 from tenure.core.job import Options
 from tenure.core.limit import Bucket, Rate
@@ -19,7 +20,7 @@ from tenure.engine.alarm import DEBOUNCE, HOLDOVER, IDEMPOTENCY, WAIT, Alarm, Wh
 from tenure.engine.eventlog import EventLog
 from tenure.engine.index import Index, Outcomes
 from tenure.engine.job import Job, Spec
-from tenure.engine.journal import Journal
+from tenure.engine.journal import Entity, Journal
 from tenure.engine.keys import Keys
 from tenure.engine.line import Line, Members, Order
 from tenure.engine.staged import Staged
@@ -400,7 +401,6 @@ class Owed:
         self.state: i64 = 0  # how the dependency ended
         self.ids: list[int] = []
         self.at: i64 = 0
-        # Of a sweep.
         self.filter: Filter | None = None
         self.change: Change | None = None
         self.tenant: str = ""
@@ -408,6 +408,7 @@ class Owed:
         self.count: i64 = 0
         self.batches: list[Batch] = []
         self.next_elapsed: i64 = 0  # a slowed sweep waits until then
+        self.noted: tuple[Answers, Entity] | None = None  # what a repeat of the sweep's request is answered
 
 
 NO_LANE: Final = Lane("")

@@ -799,12 +799,11 @@ class Checker:
     def _renew(self, story: Story, lease: Lease, asked_ms: int, until: int) -> None:
         if lease.deadline <= self.elapsed:
             self.say(f"job {story.id}: a lease was renewed after its deadline")
-        length = asked_ms or lease.length
-        deadline = self.elapsed + length
+        deadline = self.elapsed + (asked_ms or lease.length)
         if story.options is not None and story.options.timeout_ms:
             deadline = min(deadline, lease.started + story.options.timeout_ms)
         if deadline > lease.deadline:
-            lease.length, lease.deadline = length, deadline
+            lease.deadline = deadline
             lease.until = self.wall + deadline - self.elapsed
         if until != lease.until:
             self.say(f"job {story.id}: the lease was renewed until {until} instead of {lease.until}")

@@ -5,7 +5,7 @@ ceil(i / w) * sum(w) jobs have been leased since it became claimable.
 """
 
 from tenure.core.request import CANCEL
-from tenure.store.behaviour.registry import behaviour
+from tenure.store.behaviour.registry import OWNED, behaviour
 from tenure.store.behaviour.rig import Rig
 
 NEEDS = ("fairness",)
@@ -85,6 +85,18 @@ async def idle_tenant_gathers_no_credit(rig: Rig) -> None:
     await fill(rig, {"idle": 100})
     left = await rig.claim(tenants=("busy",))
     await check_bound(rig, {"busy": 1, "idle": 1}, 1, 60, {"busy": int(left[0].payload) + 1})
+
+
+@behaviour(10, needs=(*NEEDS, OWNED))
+async def tenant_that_comes_back_stands_behind_those_who_wait(rig: Rig) -> None:
+    """What was left of its turn when it had nothing more is gone."""
+    await rig.set_tenant("back", weight=3)
+    await fill(rig, {"back": 1, "waits": 9})
+    both = ("back", "waits")
+    assert [one.tenant for one in await rig.claim(tenants=both)] == ["back"]
+    await fill(rig, {"back": 9})
+    got = [(await rig.claim(tenants=both))[0].tenant for _ in range(5)]
+    assert got == ["waits", "back", "back", "back", "waits"]
 
 
 @behaviour(10, needs=NEEDS)

@@ -466,6 +466,10 @@ async def record_that_no_job_can_have_is_refused_by_name(rig: Rig) -> None:
     await refused(InvalidRequest, stage(rig, batch), field="pasts")
     batch = chunk_of([record_of("completed", result=b"x" * (bound.PAYLOAD_BYTES_DEFAULT + 1))])
     await refused(PayloadTooLarge, stage(rig, batch))
+    error = Failed("t", "m", "t" * 32_768)
+    history = (msgspec.structs.replace(TRIED, error=error),) * 100
+    batch = chunk_of([record_of("ready", OLD + at, history=history) for at in range(6)])
+    await refused(InvalidRequest, stage(rig, batch), field="batch")
 
 
 @behaviour(20, needs=NEEDS)

@@ -132,6 +132,15 @@ async def extending_by_a_given_lease(rig: Rig) -> None:
     await rig.complete(leased)
 
 
+@behaviour(7)
+async def extending_by_a_given_lease_is_for_that_time_only(rig: Rig) -> None:
+    await rig.enqueue(lease_ms=10_000)
+    leased = await rig.claim_one()
+    await rig.extend(leased, 20_000)
+    await rig.advance(15_000)
+    assert await rig.extend(leased) == rig.wall_ms + 10_000
+
+
 @behaviour(7, rulings=(24,))
 async def extending_never_shortens_a_deadline(rig: Rig) -> None:
     await rig.enqueue()

@@ -1,7 +1,7 @@
 """Section 2: a repeated request is answered as the first time, and executed once."""
 
 from tenure.core.error import Error, InvalidRequest
-from tenure.core.request import CANCEL, CLONE, REPLAY
+from tenure.core.request import CANCEL, CLONE, REPLAY, Filter
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.core.tenant import OpId
@@ -207,6 +207,20 @@ async def repeat_from_over_a_thousand_operations_back_is_refused_not_executed(ri
     assert (await rig.submit(op=OpId("s", 200))).id == ids[200]
     await not_executed(rig, 1)
     await not_executed(rig, 50)
+
+
+@behaviour(2)
+async def repeated_change_by_filter_answers_the_same_count(rig: Rig) -> None:
+    """After it was done, and while it goes on."""
+    await rig.enqueue_ids([b"x"] * 5)
+    first = await rig.change(CANCEL, filter=Filter(queue="default"), op=OpId("s", 1))
+    await rig.enqueue_ids([b"x"] * 2_500, queue="more")
+    again = await rig.change(CANCEL, filter=Filter(queue="default"), op=OpId("s", 1))
+    assert (first.count, again.count) == (5, 5)
+    calls = [await rig.start_change(CANCEL, filter=Filter(queue="more"), op=OpId("s", 2)) for _ in range(3)]
+    assert await rig.waits(calls[2])
+    calls[0].cancel()
+    assert [(await rig.finish(call)).count for call in calls[1:]] == [2_500, 2_500]
 
 
 @behaviour(2)

@@ -73,6 +73,17 @@ async def jobs_are_kept_for_a_minute_at_least(rig: Rig) -> None:
     assert await rig.states(by_age, *by_count) == ["gone", "gone", "gone", "completed"]
 
 
+@behaviour(14)
+async def count_that_is_lowered_leaves_jobs_their_minute(rig: Rig) -> None:
+    ids = await done(rig, 3)
+    await rig.advance(MINUTE - 1)
+    await rig.set_queue(keep_completed_count=1)
+    await rig.tick()
+    assert await rig.states(*ids) == ["completed"] * 3
+    await rig.advance(1)
+    assert await rig.states(*ids) == ["gone", "gone", "completed"]
+
+
 @behaviour(14, rulings=(32,))
 async def zero_removes_at_the_end_itself(rig: Rig) -> None:
     for field in ("keep_completed_ms", "keep_completed_count"):

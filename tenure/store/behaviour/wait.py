@@ -339,3 +339,19 @@ async def claim_of_several_queues_does_not_pass_one_that_came_before(rig: Rig) -
         await rig.enqueue_many([b"other", b"own"], each=each)
         assert payloads(await rig.answer(first)) == [b"own"]
         assert payloads(await rig.answer(second)) == [b"other"]
+
+
+@behaviour(5)
+async def waiting_claims_of_any_kind_are_served_in_the_order_they_came(rig: Rig) -> None:
+    """Whatever tasks they know and whichever tenants they serve."""
+    claims = [
+        await rig.start_claim(tasks=("send", "other")),
+        await rig.start_claim(tenants=("*",)),
+        await rig.start_claim(),
+        await rig.start_claim(tasks=("send",)),
+        await rig.start_claim(tenants=("*",), tasks=("send",)),
+    ]
+    for at, claim in enumerate(claims):
+        name = b"%d" % at
+        await rig.enqueue(name, task="send")
+        assert payloads(await rig.answer(claim)) == [name]

@@ -108,6 +108,15 @@ class EmbeddedStore:
             self._abandon(ticket, future)
             raise
 
+    async def _share(self, ticket: int, now: Now) -> object:
+        """As `_wait`, where a repeat of the request may wait too; whoever gives up changes nothing for the other."""
+        future = self._waiting.get(ticket)
+        if future is None:
+            future = self._expect(ticket)
+            future.add_done_callback(lambda done: done.exception())  # there may be nobody left to be told
+        self._deliver(now)
+        return await asyncio.shield(future)
+
     def _abandon(self, ticket: int, future: asyncio.Future[object]) -> None:
         """The caller is gone: withdraw the wait, or give back what it was answered and never took."""
         if self._waiting.pop(ticket, None) is not None and self._opened is not None:
@@ -169,7 +178,7 @@ class EmbeddedStore:
             self._deliver(now)
             await self._sure(context)
             return answers
-        count = await self._wait(answers.ticket, now)
+        count = await self._share(answers.ticket, now)
         assert isinstance(count, int)
         await self._surer(context)
         return Answers([], -1, None, count)

@@ -9,8 +9,11 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from tenure.core.clock import Now
 from tenure.core.error import Unavailable
@@ -65,7 +68,8 @@ class InlineWriter(Writer):
     def drop(self) -> None:
         """The process is gone."""
         if self._db is not None:
-            self._db.close()
+            with suppress(apsw.Error):
+                self._db.close()
             self._db = None
 
 

@@ -8,6 +8,7 @@ leases as they were. That what was answered is on disk is held against the journ
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -73,10 +74,12 @@ class DiskWorld(World):
         self._trouble()
         is_read = verb in READS
         if self._store._broken is not None and (verb in ("events", "tick") or not is_read):
-            return self._refuse(verb)
+            return self._refuse()
         dooms = not self._is_calm and self._chance.random() < CRASHES
         since = len(self._host.disk.log)
         record = self._do(verb, context, request)
+        if isinstance(record.answer, Unavailable):
+            record = replace(record, verb="refused")  # what was due in the step was done
         position = self._store._taken if self.engine.is_taken() else self._store._taken + 1
         self._pending.append((position, record))
         is_sure = self._is_sure(context)
@@ -105,14 +108,12 @@ class DiskWorld(World):
             return False
         return self._store._broken is None
 
-    def _refuse(self, verb: str) -> object:
-        """Changes are refused; time passes until somebody tries again."""
+    def _refuse(self) -> object:
+        """Changes are refused, unless the disk takes them again at this very moment; somebody comes again later."""
         try:
             self._host.run(self._store._admit())
         except Unavailable:
             self.refused += 1
-        else:
-            raise Breach(self.step, [f"a {verb} was admitted to a store that is broken"])
         self._host.settle()
         self._catch_up()
         now = self._now()
@@ -187,7 +188,7 @@ class DiskWorld(World):
 
     def _read_tenant(self, context: Context, now: Now) -> list[Event]:
         found: list[Event] = []
-        cursor = self._cursors.get(context.tenant, "e0")
+        cursor = self._cursors.get(context.tenant, "")
         while True:
             page = self._host.run(self._store.events(context, cursor, PAGE, 0, self.clock.now()))
             found += page.events

@@ -7,9 +7,13 @@ a thread of its own, but whoever owns the `Host`, between two turns of the loop.
 import asyncio
 import random
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from tenure.core.clock import Now
 from tenure.core.error import Unavailable
@@ -20,6 +24,18 @@ from tenure.store.embedded.writer import Job, Report, Writer
 from tests.crash.disk import Disk, Platter, write_image
 
 TURNS_MAX = 100_000
+
+
+class AtOnce(ThreadPoolExecutor):
+    """What a thread would do is done before `submit` returns."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(call(*args, **named))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
 
 
 class InlineWriter(Writer):
@@ -52,7 +68,8 @@ class InlineWriter(Writer):
     def drop(self) -> None:
         """The process is gone."""
         if self._db is not None:
-            self._db.close()
+            with suppress(apsw.Error):
+                self._db.close()
             self._db = None
 
 
@@ -63,7 +80,12 @@ class InlineStore(SqliteStore):
         super().__init__(path, durability, vfs)
         self.inline = InlineWriter(self._file, self._report)
         self._writer = self.inline
-        self.sent: list[tuple[int, object]] = []
+        self.left: list[tuple[int, object]] = []  # by steps, handed out or not
+        self.sent: list[tuple[int, object]] = []  # handed out
+
+    def _deliver(self, now: Now) -> None:
+        self.left += self._engine._w.outbox
+        super()._deliver(now)
 
     def _hand_out(self, outbox: list[tuple[int, object]]) -> None:
         self.sent += outbox
@@ -80,6 +102,7 @@ class Host:
         self._folder = folder
         self._mode = mode
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(AtOnce())
         self._crashes = 0  # after each the files are in another folder: only what the disk kept
         self.disk = Disk()
         self.store = self._new_store()
@@ -102,6 +125,11 @@ class Host:
     def turn(self) -> None:
         self._loop.call_soon(self._loop.stop)
         self._loop.run_forever()
+
+    def call(self, function: Callable[..., object], *args: object) -> None:
+        """In the loop, as everything that the store does is."""
+        self._loop.call_soon(function, *args)
+        self.turn()
 
     def start(self, now: Now) -> None:
         self.run(self.store.open(now))
@@ -134,7 +162,11 @@ class Host:
         self.turn()
         if jobs is None:
             self.settle()
-        for _ in range(jobs or 0):
+        self.progress(jobs or 0)
+
+    def progress(self, jobs: int) -> None:
+        """What goes on in the background gets on by so many jobs of the writer."""
+        for _ in range(jobs):
             self.turn()
             self.turn()
             self.store.inline.work()
@@ -146,10 +178,10 @@ class Host:
             pass
         self.store = self._new_store()
 
-    def crash(self, chance: random.Random, power: bool) -> None:
-        """The process is gone, and with the power what was not synced, wholly or in part."""
+    def crash(self, chance: random.Random, power: bool, since: int | None = None) -> None:
+        """The process is gone, and with the power what was not synced, wholly or in part: now, or at a moment since."""
         platter = Platter(self.disk)
-        platter.advance(len(self.disk.log))
+        platter.advance(len(self.disk.log) if since is None else chance.randint(since, len(self.disk.log)))
         image = platter.after_power_loss(chance) if power else platter.after_kill()
         self._end_process()
         self.disk.unregister()
@@ -159,15 +191,16 @@ class Host:
         self.store = self._new_store()
 
     def _end_process(self) -> None:
+        self.store._cancel_timers()
         checkpoint = self.store._checkpoint
         if checkpoint is not None and checkpoint._task is not None:
             checkpoint._task.cancel()
-        self.store._cancel_timers()
+        self.turn()
+        while checkpoint is not None and not checkpoint.is_done():
+            self.turn()
         self.disk.heal()
         self.store.inline.drop()
         self.store._file.release()
-        self.turn()
-        self.turn()
 
     def end(self) -> None:
         self._end_process()

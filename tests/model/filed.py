@@ -74,7 +74,9 @@ class FileMachine(Machine):
     def checkpoint(self, jobs: int) -> None:
         self.pair.checkpoint(jobs)
 
-    @rule(how=st.sampled_from((CLEAN, KILL, POWER, POWER)), seed=st.integers(0, 1 << 32))
-    def restart(self, how: str, seed: int) -> None:
+    @rule(how=st.sampled_from((CLEAN, KILL, POWER, POWER)), saved=st.booleans(), seed=st.integers(0, 1 << 32))
+    def restart(self, how: str, saved: bool, seed: int) -> None:
+        if saved:
+            self.pair.checkpoint(100)
         self.pair.restart_by(how, random.Random(seed))
         self.tickets.clear()

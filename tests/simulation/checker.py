@@ -14,6 +14,7 @@ from tenure.core.record import Event, JobRecord
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Load, Settle
 from tenure.core.retry import delay_ms
 from tenure.core.tenant import ANY_TENANT, Context
+from tenure.engine.restore import LEASE_LEAST_MS
 from tests.simulation.ledger import Ledger
 from tests.simulation.record import Record
 from tests.simulation.slots import Slots
@@ -116,6 +117,23 @@ class Checker:
             judge(self, step)
         self._end_step(step)
         return self.found
+
+    def restart(self, wall: int, elapsed: int, seq: int, written_at: int) -> None:
+        """The store was lost and opened again, at these times; its events go on after a number.
+
+        Waits, watches and connections have ended. A lease that lived when the store last wrote gets time to be renewed.
+        """
+        self.wall, self.elapsed, self.seq = wall, elapsed, seq
+        self.tickets = {ticket: asked for ticket, asked in self.tickets.items() if asked[0] == "sweep"}
+        for held in self.holdovers.values():
+            held.connection = 0
+        for story in self.stories.values():
+            lease = story.lease
+            if lease is not None:
+                lease.connection = 0
+                least = elapsed + min(lease.length, LEASE_LEAST_MS)
+                if written_at < lease.deadline < least:
+                    lease.deadline, lease.until = least, wall + least - elapsed
 
     def say(self, text: str) -> None:
         self.found.append(text)

@@ -61,8 +61,12 @@ class Failed(Exception):
 def run(seed: int, keep: bool = False) -> tuple[Result, World]:
     """Run a seed; raises Failed when the store breaks a promise or itself."""
     world = World(Random(seed), keep)
+    return run_in(world, seed), world
+
+
+def run_in(world: World, seed: int, jobs_most: int | None = None) -> Result:
     try:
-        scenario = plan(world.random)
+        scenario = plan(world.random, jobs_most)
         furnish(world, scenario)
         live(world, scenario)
         wind_down(world, scenario)
@@ -71,7 +75,7 @@ def run(seed: int, keep: bool = False) -> tuple[Result, World]:
         raise Failed(seed, breach.step, breach.findings, world) from breach
     except Exception as error:
         raise Failed(seed, world.step, [f"the store broke: {type(error).__name__}: {error}"], world) from error
-    return Result(seed, world.step, world.checker.accepted, world.trace.events, world.trace.digest()), world
+    return Result(seed, world.step, world.checker.accepted, world.trace.events, world.trace.digest())
 
 
 def live(world: World, scenario: Scenario) -> None:
@@ -99,6 +103,7 @@ def live(world: World, scenario: Scenario) -> None:
             verify_at = world.step + VERIFY_EVERY
     for worker in workers:
         worker.stop()
+    world.calm()
     world.verify()
 
 

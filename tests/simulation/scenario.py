@@ -25,11 +25,12 @@ class Scenario:
         return Context(tenant=random.choice(self.tenants))
 
 
-def plan(random: Random) -> Scenario:
+def plan(random: Random, jobs_most: int | None = None) -> Scenario:
     tenants = [f"tenant-{at}" for at in range(random.randint(2, 4))]
     queues = ["mail", "media.small", "media.large", "slow"][: random.randint(2, 4)]
     keys = ["api:a", "api:b", "api:slow:c", "db:x", "shared:s", "free:f"]
-    return Scenario(tenants, queues, keys, random.choice((200, 300, 400, 600, 1_500)), random.choice((30, 100, 400)))
+    jobs = random.choice((200, 300, 400, 600, 1_500) if jobs_most is None else (jobs_most // 2, jobs_most))
+    return Scenario(tenants, queues, keys, jobs, random.choice((30, 100, 400)))
 
 
 def furnish(world: World, scenario: Scenario) -> None:

@@ -3,6 +3,7 @@
 Actors reach the store only through here, so that nothing is asked, answered or seen without being written down.
 """
 
+from collections.abc import Iterable
 from random import Random
 from typing import Final
 
@@ -108,6 +109,9 @@ class World:
                 break
         return None if answer is None else Now(*self._next)
 
+    def calm(self) -> None:
+        """From now on nothing goes wrong but what actors do."""
+
     def verify(self) -> None:
         found = self.engine.verify()
         if found:
@@ -116,25 +120,39 @@ class World:
     # One step.
 
     def _call(self, verb: str, context: Context, request: object) -> object:
+        record = self._do(verb, context, request)
+        self._deliver(record.sent)
+        self._tell(record)
+        return record.answer
+
+    def _do(self, verb: str, context: Context, request: object) -> Record:
         self.step += 1
-        now = self.clock.now()
+        now = self._now()
         try:
             answer = self._ask(verb, context, request, now)
         except Error as error:
             answer = error
+        if isinstance(answer, Claimed) and answer.ticket:
+            self._waiting[answer.ticket] = context
         events = self._read(now)
-        sent = self.engine.drain_outbox()
-        self._deliver(verb, context, answer, sent)
-        record = Record(
-            self.step, self.clock.wall, self.clock.elapsed, verb, context, request, answer, tuple(events), tuple(sent)
-        )
+        sent = self._sent()
+        wall, elapsed = int(now.wall_ms), int(now.elapsed_ms)
+        return Record(self.step, wall, elapsed, verb, context, request, answer, tuple(events), tuple(sent))
+
+    def _now(self) -> Now:
+        return self.clock.now()
+
+    def _sent(self) -> list[tuple[int, object]]:
+        return self.engine.drain_outbox()
+
+    def _tell(self, record: Record) -> None:
+        """To those who keep the books."""
         self.trace.add(record)
         if self._keep:
             self.history.append(record)
         found = self.checker.feed(record)
         if found:
-            raise Breach(self.step, found)
-        return answer
+            raise Breach(record.step, found)
 
     def _ask(self, verb: str, context: Context, request: object, now: Now) -> object:
         engine = self.engine
@@ -169,7 +187,10 @@ class World:
         return self._tick(now)
 
     def _tick(self, now: Now) -> object:
-        again = self.engine.tick(now)
+        return self._next_of(self.engine.tick(now), now)
+
+    def _next_of(self, again: Now | None, now: Now) -> object:
+        """When to come again: True for at once."""
         if again is None:
             return None
         checker = self.checker
@@ -199,9 +220,7 @@ class World:
         self._cursors[context.tenant] = cursor
         return found
 
-    def _deliver(self, verb: str, context: Context, answer: object, sent: list[tuple[int, object]]) -> None:
-        if isinstance(answer, Claimed) and answer.ticket:
-            self._waiting[answer.ticket] = context
+    def _deliver(self, sent: Iterable[tuple[int, object]]) -> None:
         for ticket, late in sent:
             waiting = self._waiting.pop(ticket, None)
             if isinstance(late, Claimed) and waiting is not None:

@@ -55,6 +55,8 @@ class Refusal(Wire, tag="refusal"):
     error: value.WireError
 
 
+NONSENSE = (msgspec.MsgspecError, ValueError)  # what reading raises; a text that is not UTF-8 is a ValueError
+
 _encoder = msgspec.msgpack.Encoder(enc_hook=value.extend_encoder)
 encode: Callable[[object], bytes] = _encoder.encode
 read_request: Callable[[bytes], Hello | Call | Abort | Ping] = msgspec.msgpack.Decoder(

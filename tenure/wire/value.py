@@ -4,7 +4,7 @@ A struct has the fields of the class that it stands for, in the order of its con
 What the jobs of a batch or of a claim share is sent once.
 """
 
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -35,8 +35,13 @@ def _mirror(kind: type[M], value: object) -> M:
     return kind(*[getattr(value, field) for field in kind.__struct_fields__])
 
 
-def _restore(kind: type[T], message: msgspec.Struct) -> T:
-    return kind(*msgspec.structs.astuple(message))
+def _restore(kind: type[T], message: msgspec.Struct, **changed: object) -> T:
+    """`changed` are the fields that are structs themselves, as values of the core."""
+    values = msgspec.structs.astuple(message)
+    if changed:
+        fields = message.__struct_fields__
+        return kind(*[changed.get(field, value) for field, value in zip(fields, values, strict=True)])
+    return kind(*values)
 
 
 def _sendable(ids: list[int]) -> list[int]:
@@ -69,9 +74,7 @@ def pack_context(context: Context) -> WireContext:
 
 
 def unpack_context(message: WireContext) -> Context:
-    context = _restore(Context, message)
-    context.op = None if message.op is None else _restore(OpId, message.op)
-    return context
+    return _restore(Context, message, op=None if message.op is None else _restore(OpId, message.op))
 
 
 # What is enqueued.
@@ -132,7 +135,7 @@ class WireBatch(Wire):
     kinds: list[WireOptions] | None  # the options that differ, once each
     each: list[int] | None  # which of them every job has
     atomic: bool
-    pasts: list[Past] | None
+    pasts: list[msgspec.Raw] | None  # the store names what is wrong with them
 
 
 def _pack_options(options: Options) -> WireOptions:
@@ -142,9 +145,7 @@ def _pack_options(options: Options) -> WireOptions:
 
 
 def _unpack_options(message: WireOptions) -> Options:
-    options = _restore(Options, message)
-    options.backoff = _restore(Backoff, message.backoff)
-    return options
+    return _restore(Options, message, backoff=_restore(Backoff, message.backoff))
 
 
 def _pack_extras(extras: list[Extras | None]) -> list[WireExtras | None]:
@@ -177,14 +178,23 @@ def pack_batch(batch: Batch) -> WireBatch:
     kinds, each = (None, None) if batch.each is None else _pack_kinds(batch.each)
     extras = None if batch.extras is None else _pack_extras(batch.extras)
     payloads = cast("list[object]", batch.payloads)
-    return WireBatch(_pack_options(batch.options), payloads, extras, kinds, each, batch.atomic, batch.pasts)
+    pasts = None if batch.pasts is None else [msgspec.Raw(msgspec.msgpack.encode(past)) for past in batch.pasts]
+    return WireBatch(_pack_options(batch.options), payloads, extras, kinds, each, batch.atomic, pasts)
 
 
 def unpack_batch(message: WireBatch) -> Batch:
     each = None if message.kinds is None else _unpack_kinds(message.kinds, message.each or [])
     extras = None if message.extras is None else _unpack_extras(message.extras)
     payloads = cast("list[bytes]", message.payloads)
-    return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic, message.pasts)
+    pasts = None if message.pasts is None else [_unpack_past(past) for past in message.pasts]
+    return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic, pasts)
+
+
+def _unpack_past(past: msgspec.Raw) -> Past:
+    try:
+        return msgspec.msgpack.decode(past, type=Past)
+    except msgspec.ValidationError:
+        return Past(**msgspec.msgpack.decode(past, type=dict[str, Any]))
 
 
 # Requests.
@@ -213,9 +223,7 @@ def pack_claim(claim: Claim) -> WireClaim:
 
 
 def unpack_claim(message: WireClaim) -> Claim:
-    claim = _restore(Claim, message)
-    claim.queues = tuple(_restore(Pick, pick) for pick in message.queues)
-    return claim
+    return _restore(Claim, message, queues=tuple(_restore(Pick, pick) for pick in message.queues))
 
 
 class WireFailure(Wire):
@@ -249,12 +257,12 @@ def pack_settle(settle: Settle) -> WireSettle:
 
 
 def unpack_settle(message: WireSettle) -> Settle:
-    settle = _restore(Settle, message)
+    failures, followups = None, None
     if message.failures is not None:
-        settle.failures = [_restore(Failure, failure) for failure in message.failures]
+        failures = [_restore(Failure, failure) for failure in message.failures]
     if message.followups is not None:
-        settle.followups = [None if batch is None else unpack_batch(batch) for batch in message.followups]
-    return settle
+        followups = [None if batch is None else unpack_batch(batch) for batch in message.followups]
+    return _restore(Settle, message, failures=failures, followups=followups)
 
 
 class WireExtend(Wire):
@@ -327,9 +335,7 @@ def pack_change(change: Change) -> WireChange:
 
 
 def unpack_change(message: WireChange) -> Change:
-    change = _restore(Change, message)
-    change.filter = None if message.filter is None else unpack_filter(message.filter)
-    return change
+    return _restore(Change, message, filter=None if message.filter is None else unpack_filter(message.filter))
 
 
 class WireAppend(Wire):
@@ -380,9 +386,7 @@ def pack_load(load: Load) -> WireLoad:
 
 
 def unpack_load(message: WireLoad) -> Load:
-    load = _restore(Load, message)
-    load.batch = None if message.batch is None else unpack_batch(message.batch)
-    return load
+    return _restore(Load, message, batch=None if message.batch is None else unpack_batch(message.batch))
 
 
 # Answers.

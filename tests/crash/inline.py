@@ -87,6 +87,9 @@ class InlineStore(SqliteStore):
         self.left += self._engine._w.outbox
         super()._deliver(now)
 
+    def _refuse_waits(self) -> None:
+        """Nobody waits at the store."""
+
     def _hand_out(self, outbox: list[tuple[int, object]]) -> None:
         self.sent += outbox
 

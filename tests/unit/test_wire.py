@@ -1,6 +1,8 @@
 """Frames and messages: what is sent is what arrives, however it is cut; what is too large or not known is refused."""
 
-import inspect
+import ast
+import contextlib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +15,8 @@ from tenure.store.contract import VERBS
 from tenure.wire import message, value
 from tenure.wire.frame import Frames, frame
 from tenure.wire.limit import FRAME_BYTES_MAX
+
+ROOT = Path(__file__).parents[2]
 
 MIRRORS = (
     (value.WireContext, tenant.Context),
@@ -34,16 +38,24 @@ MIRRORS = (
 )
 
 
+def parameters_of(kind: type) -> list[str]:
+    """Of its constructor, from the source: a compiled class does not tell them."""
+    source = ROOT / (kind.__module__.replace(".", "/") + ".py")
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+            [init] = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+            return [argument.arg for argument in init.args.args[1:]]
+    raise AssertionError(f"{source} has no class {kind.__name__}")
+
+
 @pytest.mark.parametrize(("wire", "core"), MIRRORS, ids=lambda kind: kind.__name__)
 def test_a_struct_has_the_fields_of_its_class_in_order(wire: type[msgspec.Struct], core: type) -> None:
-    parameters = list(inspect.signature(core.__init__).parameters)[1:]  # type: ignore[misc]
-    assert list(wire.__struct_fields__) == parameters
+    assert list(wire.__struct_fields__) == parameters_of(core)
 
 
 def test_a_batch_is_sent_whole() -> None:
     """It has a field of its own for the options that differ."""
-    parameters = set(inspect.signature(request.Batch.__init__).parameters) - {"self"}
-    assert set(value.WireBatch.__struct_fields__) == parameters | {"kinds"}
+    assert set(value.WireBatch.__struct_fields__) == {*parameters_of(request.Batch), "kinds"}
 
 
 def test_every_verb_of_the_store_can_be_sent() -> None:
@@ -77,10 +89,8 @@ def test_a_body_over_the_bound_is_not_sent() -> None:
 
 @given(st.binary(max_size=100))
 def test_nonsense_is_refused_by_name(data: bytes) -> None:
-    try:
+    with contextlib.suppress(*message.NONSENSE):
         message.read_request(data)
-    except msgspec.MsgspecError:
-        pass
 
 
 def test_settings_keep_their_rates_and_backoffs() -> None:

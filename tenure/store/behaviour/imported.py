@@ -405,7 +405,7 @@ WRONG: Final[dict[str, tuple[str, list[object]]]] = {
     "ended_at": ("completed", [0, -1, BEFORE - 1, WALL_MS + 1, "1", None]),
     "lease_until": ("running", [-1, WALL_MS + bound.LEASE_MS_MAX + 1, "1", None]),
     "worker": ("ready", ["w" * 257, 1, None]),
-    "progress": ("ready", [5, "half", {}]),
+    "progress": ("ready", [5, "half", []]),
     "progress.percent": ("ready", [Progress(-1), Progress(101)]),
     "progress.message": ("ready", [Progress(1, "m" * 4_097)]),
     "progress.at": ("ready", [Progress(1, "", WALL_MS + 1)]),

@@ -16,6 +16,7 @@ from tenure.wire import value
 from tenure.wire.frame import Frames, frame
 from tenure.wire.limit import CALLS_PER_CONNECTION, HELLO_S
 from tenure.wire.message import (
+    NONSENSE,
     PROTOCOL,
     VERBS,
     Abort,
@@ -83,7 +84,7 @@ class Link(asyncio.Protocol):
         try:
             for body in self._frames.feed(data):
                 self._take(body)
-        except (msgspec.MsgspecError, PayloadTooLarge, KeyError):
+        except (*NONSENSE, PayloadTooLarge, KeyError):
             self.close()
 
     def pause_writing(self) -> None:

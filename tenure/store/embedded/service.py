@@ -26,6 +26,7 @@ from tenure.wire import value
 from tenure.wire.frame import Frames, frame
 from tenure.wire.limit import CALLS_PER_CONNECTION, CONNECTIONS_MAX, UNSENT_BYTES_MAX
 from tenure.wire.message import (
+    NONSENSE,
     PROTOCOL,
     VERBS,
     Abort,
@@ -140,7 +141,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._backlog.extend(self._frames.feed(data))
             self._go_on()
-        except (msgspec.MsgspecError, PayloadTooLarge) as error:
+        except (*NONSENSE, PayloadTooLarge) as error:
             log.warning("a connection to the store was ended: %s", error)
             self._drop()
 
@@ -208,7 +209,7 @@ class _Connection(asyncio.Protocol):
         try:
             context = value.unpack_context(call.context)
             arguments = verb.unpack(call.body)
-        except (msgspec.MsgspecError, IndexError, TypeError, ValueError) as error:
+        except (*NONSENSE, IndexError, TypeError) as error:
             raise InvalidRequest(call.verb, str(error), "both processes must run the same version") from error
         service = self._service
         service.arm()

@@ -4,6 +4,7 @@ A struct has the fields of the class that it stands for, in the order of its con
 What the jobs of a batch or of a claim share is sent once.
 """
 
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -12,7 +13,7 @@ from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
-from tenure.core.record import Past
+from tenure.core.record import Ended, Failed, Past, Progress
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Load, Pick, Settle
 from tenure.core.retry import Backoff
 from tenure.core.tenant import Context, OpId
@@ -25,6 +26,9 @@ INT_MAX = 2**63 - 1
 # Extensions of MessagePack.
 RATE = 1
 BACKOFF = 2
+
+# Fields of `Past` that are structs; where another field is wrong, the store is to name that one.
+PAST_STRUCTS: dict[str, Any] = {"progress": Progress | None, "error": Failed | None, "history": tuple[Ended, ...]}
 
 
 class Wire(msgspec.Struct, array_like=True):
@@ -194,7 +198,12 @@ def _unpack_past(past: msgspec.Raw) -> Past:
     try:
         return msgspec.msgpack.decode(past, type=Past)
     except msgspec.ValidationError:
-        return Past(**msgspec.msgpack.decode(past, type=dict[str, Any]))
+        fields = msgspec.msgpack.decode(past, type=dict[str, Any])
+        for name, kind in PAST_STRUCTS.items():
+            if name in fields:
+                with suppress(msgspec.ValidationError):
+                    fields[name] = msgspec.convert(fields[name], kind)
+        return Past(**fields)
 
 
 # Requests.

@@ -316,7 +316,7 @@ class Restore:
                 owner = str(name[1]) or DEFAULT_TENANT
                 limit = limit_for(w, w.tenant(owner), str(name[2]))
                 entity.fill_bucket(limit.bucket, fact.get("bucket"))
-                limit.paused_until = cast("int", fact["paused_until"])
+                limit.paused_until = max(limit.paused_until, cast("int", fact["paused_until"]))  # or by a prefix of it
                 w.changed_limits.append(int(limit.number))
             elif kind == journal.HOLDOVER:
                 _restore_holdover(w, name, fact)

@@ -3,21 +3,19 @@
 from pathlib import Path
 from unittest import mock
 
-import apsw
-
-from tenure.store.embedded.writer import Writer
+from tenure.store.embedded.log import Log
 from tests.crash.disk import Disk, DiskFile
 from tests.crash.power import campaign
 
 FSYNC_SEED = 0
 
 
-def never_sync(_writer: Writer, db: apsw.Connection, _level: str) -> None:
-    db.execute("PRAGMA synchronous=OFF")
+def never_sync(_log: Log) -> None:
+    """Answer all the same."""
 
 
 async def test_answers_before_the_sync_are_found(tmp_path: Path) -> None:
-    with mock.patch.object(Writer, "_set_level", never_sync):
+    with mock.patch.object(Log, "sync", never_sync):
         total = await campaign(FSYNC_SEED, 60, tmp_path)
     assert total.lost > 0
 

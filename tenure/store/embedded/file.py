@@ -36,6 +36,7 @@ from tenure.store.embedded.content import (
     write_meta,
 )
 from tenure.store.embedded.hung import end_process
+from tenure.store.embedded.log import Log
 
 APPLICATION_ID = 0x54656E75  # "Tenu"
 FORMAT = 1
@@ -43,7 +44,6 @@ INCREMENTAL = 2  # of PRAGMA auto_vacuum
 PAGE_BYTES = 4096
 BUSY_MS = 5_000
 OVER_BUSY_MS = 1_000
-REWRITE_BYTES = 64 * 1024  # SQLite writes less than 128 KiB at once
 NETWORK_KINDS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "glusterfs", "ceph", "lustre"})
 
 _unpack = msgspec.msgpack.Decoder().decode
@@ -193,31 +193,8 @@ class StoreFile:
         db.set_busy_timeout(BUSY_MS)
         return db
 
-    def rewrite_log(self, db: apsw.Connection) -> None:
-        """Write the write-ahead log once more, as it is, and sync it; by the one thread that writes to it, while nobody
-        else may, and only as the owner.
-
-        After a sync has failed the system may count as written what it could not write, and the next sync succeeds
-        without it. A log with a hole ends at the hole, whatever was synced behind it.
-        """
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            check_epoch(db, self.epoch)
-            self._rewrite(f"{self.path}-wal")
-        finally:
-            db.execute("ROLLBACK")
-
-    def _rewrite(self, path: str) -> None:
-        if not os.path.exists(path):
-            return
-        log = apsw.VFSFile(self._vfs or "", path, [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0])
-        try:
-            size = log.xFileSize()
-            for at in range(0, size, REWRITE_BYTES):
-                log.xWrite(log.xRead(min(REWRITE_BYTES, size - at), at), at)
-            log.xSync(apsw.SQLITE_SYNC_NORMAL)
-        finally:
-            log.xClose()
+    def log(self) -> Log:
+        return Log(self.path, self._vfs)
 
     def _prepare(self, db: apsw.Connection, over: int | None) -> None:
         if one(db, "PRAGMA user_version") == 0 and one(db, "SELECT count(*) FROM sqlite_master") == 0:

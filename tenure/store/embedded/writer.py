@@ -94,7 +94,7 @@ class Writer:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._closing = threading.Event()
         self._db: apsw.Connection | None = None
-        self._level = ""
+        self._log = file.log()
         self._marked = 0  # the last position that was noted to be on disk
         self._in_doubt = False  # whether a sync failed since the log was known to be on disk
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
@@ -126,6 +126,7 @@ class Writer:
                 if job is None or not self._write(job):
                     return
         finally:
+            self._log.close()
             if self._db is not None:
                 with suppress(apsw.Error):  # the last to close moves the log into the file; else the next to open does
                     self._db.close()
@@ -134,7 +135,11 @@ class Writer:
         if self._db is None:
             db = self._file.connect()
             try:
+                # A crash while the file was made can leave a journal that takes it back to another mode.
+                if db.execute("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
+                    raise OSError("SQLite keeps no write-ahead log here")
                 db.execute("PRAGMA wal_autocheckpoint=0")
+                db.execute("PRAGMA synchronous=NORMAL")  # the log is synced here, see `log`
                 db.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
             except BaseException:
                 db.close()
@@ -168,10 +173,11 @@ class Writer:
             try:
                 db = self._connected()
                 if self._in_doubt:
-                    self._file.rewrite_log(db)
+                    self._rewrite_log(db)
                     self._in_doubt = False
-                self._set_level(db, "FULL" if job.sync else "NORMAL")
                 job.write(db, self._file.epoch)
+                if job.sync:
+                    self._log.sync()
             except Fenced as error:
                 self._report(job, error)
                 return False
@@ -189,10 +195,14 @@ class Writer:
             self._keep_log_short(db)
             return True
 
-    def _set_level(self, db: apsw.Connection, level: str) -> None:
-        if level != self._level:
-            db.execute(f"PRAGMA synchronous={level}")
-            self._level = level
+    def _rewrite_log(self, db: apsw.Connection) -> None:
+        """Under SQLite's lock for writing, and as the owner: nobody else may be adding to the log meanwhile."""
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            check_epoch(db, self._file.epoch)
+            self._log.rewrite()
+        finally:
+            db.execute("ROLLBACK")
 
 
 def close_cleanly(file: StoreFile, last_id: int, last_seq: int, position: int) -> None:

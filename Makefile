@@ -6,6 +6,7 @@ EXAMPLES ?= 1000
 CYCLES ?= 200
 IMAGES ?= 10000
 CASES ?= 2000
+JOBS ?= 2
 ARGS ?=
 BENCH ?= $(patsubst bench/%.py,%,$(filter-out bench/_%,$(sort $(wildcard bench/*.py))))
 
@@ -27,6 +28,8 @@ SOURCES := $(sort $(shell find tenure -type f -not -path '*/__pycache__/*' -not 
 export PYTHONSAFEPATH := 1
 INTERPRETED_ENV := TENURE_BUILD=interpreted PYTHONPATH="$(CURDIR)"
 COMPILED_ENV := TENURE_BUILD=compiled PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR)"
+
+SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
 HAS_COMPILED := [ "$${TENURE_COMPILE:-}" != 0 ] && [ -f $(COMPILED_STAMP) ]
 IS_CURRENT := [ -z "$$(find tenure -name '*.py' -newer $(COMPILED_STAMP))" ]
@@ -74,8 +77,8 @@ run: setup ## Run the demo, on the compiled build if there is a current one
 
 test: setup compile ## Check format, lint and types, then run every test on both builds
 	$(statics)
-	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(ARGS)
-	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(ARGS); else \
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
+	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS); else \
 	echo; echo "********************************************************************"; \
 	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \
 	echo "********************************************************************"; fi
@@ -83,7 +86,7 @@ test: setup compile ## Check format, lint and types, then run every test on both
 check: setup ## Check format, lint, types and imports, then run the fast tests interpreted
 	$(statics)
 	$(INTERPRETED_ENV) $(BIN)/python -m pytest -q tests/unit/test_imports.py
-	$(INTERPRETED_ENV) $(BIN)/python -m pytest -m "not slow" --ignore=tests/unit/test_imports.py $(ARGS)
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --ignore=tests/unit/test_imports.py $(ARGS)
 
 format: setup ## Format the code and apply the safe lint fixes
 	$(BIN)/ruff check --fix-only .

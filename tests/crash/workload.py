@@ -33,6 +33,7 @@ def hurried(log_bytes: int = 48 * 1024, log_bytes_max: int = 160 * 1024) -> Iter
             (sqlite, "RELAXED_S", 0.000_5),
             (sqlite, "SYNC_S", 0.001),
             (writer, "WAL_BYTES", log_bytes),
+            (writer, "ROOM_BYTES", 24 * 1024),
             (writer, "WAL_BYTES_MAX", log_bytes_max),
             (writer, "RETRY_FIRST_S", 0.000_2),
             (writer, "RETRY_MOST_S", 0.001),

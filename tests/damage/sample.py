@@ -156,7 +156,7 @@ async def make_closed(path: Path) -> None:
 async def make_killed(path: Path, backfilled: bool) -> dict[str, bytes]:
     """The files as a killed process leaves them: with a log, of which a part may be in the file already."""
     log_bytes = 200_000 if backfilled else 1 << 30
-    with mock.patch.object(writer, "WAL_BYTES", log_bytes):
+    with mock.patch.object(writer, "WAL_BYTES", log_bytes), mock.patch.object(writer, "ROOM_BYTES", 0):
         sample = Sample(path)
         await sample.make()
         await asyncio.to_thread(wait_for_mark, sample.store._file, sample.store._synced)

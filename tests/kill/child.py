@@ -163,7 +163,7 @@ def hurry(seed: int) -> None:
     """In most lives checkpoints follow one another, so that kills meet them."""
     if seed % 4:
         sqlite.CHECKPOINT_MS = 10
-        writer.WAL_BYTES = 256 * 1024
+        writer.WAL_BYTES = writer.ROOM_BYTES = 256 * 1024
 
 
 def main() -> None:

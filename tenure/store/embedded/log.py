@@ -60,6 +60,20 @@ class Log:
         finally:
             log.xClose()
 
+    def extend(self, size: int) -> None:
+        """Fill it up to that size, behind what was written; while nobody else may write to it.
+
+        A commit that finds room there changes neither the length of the log nor what it occupies, and its sync takes
+        half the time. To SQLite a log ends at the first frame that is none.
+        """
+        log = self._open()
+        try:
+            for at in range(log.xFileSize(), size, REWRITE_BYTES):
+                log.xWrite(bytes(min(REWRITE_BYTES, size - at)), at)
+            log.xSync(apsw.SQLITE_SYNC_NORMAL)
+        finally:
+            log.xClose()
+
     def close(self) -> None:
         if self._handle >= 0:
             os.close(self._handle)

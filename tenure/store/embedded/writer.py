@@ -21,6 +21,7 @@ RETRY_FIRST_S = 0.05
 RETRY_MOST_S = 2.0
 WAL_BYTES = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024
+ROOM_BYTES = 4 * 1024 * 1024  # that the log is given at once
 
 # A group is tried again after an error that says it was not written; it may have been.
 INSERT = """
@@ -95,6 +96,7 @@ class Writer:
         self._closing = threading.Event()
         self._db: apsw.Connection | None = None
         self._log = file.log()
+        self._has_room = False
         self._marked = 0  # the last position that was noted to be on disk
         self._in_doubt = False  # whether a sync failed since the log was known to be on disk
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
@@ -173,7 +175,7 @@ class Writer:
             try:
                 db = self._connected()
                 if self._in_doubt:
-                    self._rewrite_log(db)
+                    self._with_log(db, self._log.rewrite)
                     self._in_doubt = False
                 job.write(db, self._file.epoch)
                 if job.sync:
@@ -193,14 +195,27 @@ class Writer:
                 self._marked = job.position
                 self._file.mark(job.position)
             self._keep_log_short(db)
+            self._make_room(db)
             return True
 
-    def _rewrite_log(self, db: apsw.Connection) -> None:
+    def _make_room(self, db: apsw.Connection) -> None:
+        """Once, when nothing waits to be written."""
+        if self._has_room or not self._jobs.empty():
+            return
+        self._has_room = True
+        try:
+            self._with_log(db, lambda: self._log.extend(ROOM_BYTES))
+        except Fenced:
+            pass  # the next group is told
+        except (apsw.Error, OSError):
+            self._in_doubt = True
+
+    def _with_log(self, db: apsw.Connection, do: Callable[[], None]) -> None:
         """Under SQLite's lock for writing, and as the owner: nobody else may be adding to the log meanwhile."""
         db.execute("BEGIN IMMEDIATE")
         try:
             check_epoch(db, self._file.epoch)
-            self._log.rewrite()
+            do()
         finally:
             db.execute("ROLLBACK")
 

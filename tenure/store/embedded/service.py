@@ -9,8 +9,8 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -42,6 +42,7 @@ from tenure.wire.message import (
 )
 
 BACKLOG = 128
+NAME_BYTES_MAX = 100  # of a socket; systems allow 104 to 108
 
 log = logging.getLogger("tenure")
 
@@ -90,25 +91,18 @@ class Service:
         await asyncio.gather(*ended)
 
 
-class reachable:  # noqa: N801 - used as a function
+@contextmanager
+def reachable(path: str) -> Iterator[str]:
     """A name of the path that is short enough for a socket, while the context lasts."""
-
-    MOST = 100
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._folder = -1
-
-    def __enter__(self) -> str:
-        if len(os.fsencode(self._path)) <= self.MOST:
-            return self._path
-        folder, name = os.path.split(self._path)
-        self._folder = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        return f"/proc/self/fd/{self._folder}/{name}"
-
-    def __exit__(self, *_: object) -> None:
-        if self._folder >= 0:
-            os.close(self._folder)
+    if len(os.fsencode(path)) <= NAME_BYTES_MAX:
+        yield path
+        return
+    folder, name = os.path.split(path)
+    handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{handle}/{name}"
+    finally:
+        os.close(handle)
 
 
 class _Connection(asyncio.Protocol):

@@ -118,8 +118,12 @@ class SharedStore:
         try:
             await service.start(self._socket)
             store.is_serving()
-        except BaseException:
+        except BaseException as error:
             await store.close()
+            if isinstance(error, OSError):
+                raise Unavailable(
+                    f"{self._path} cannot be served to other processes: {error}; check its folder"
+                ) from error
             raise
         self._store = store
         self._service = service

@@ -18,10 +18,8 @@ import msgspec
 
 from tenure.client.clock import read_clock
 from tenure.core.record import JobRecord
-from tenure.core.request import Filter
-from tenure.core.tenant import Context
 from tenure.store.embedded.file import Owner
-from tenure.store.embedded.sqlite import SqliteStore
+from tests.kill.account import CheckedStore, all_jobs
 from tests.share.child import Line
 
 ROOT = Path(__file__).parents[2]
@@ -170,11 +168,11 @@ class Family:
     # The books.
 
     async def _read_books(self) -> None:
-        store = _Checked(self._path, self._mode)
+        store = CheckedStore(self._path, self._mode)
         await store.open(read_clock())
         try:
             problems = store.problems()
-            jobs = await _all_jobs(store)
+            jobs = await all_jobs(store)
         finally:
             await store.close()
         self.totals.findings += problems
@@ -213,22 +211,6 @@ class Family:
                 totals.findings.append(f"job {id} was answered as completed and is not")
 
 
-class _Checked(SqliteStore):
-    def problems(self) -> list[str]:
-        return list(self._engine.verify())
-
-
 def _lines(account: Path) -> list[Line]:
     *whole, _torn = account.read_bytes().split(b"\n")
     return [msgspec.json.decode(line, type=Line) for line in whole]
-
-
-async def _all_jobs(store: SqliteStore) -> list[JobRecord]:
-    found: list[JobRecord] = []
-    cursor = ""
-    while True:
-        page = await store.find(Context(), Filter(), 1_000, cursor, read_clock())
-        found += page.jobs
-        cursor = page.cursor
-        if not cursor:
-            return found

@@ -181,12 +181,15 @@ class StoreFile:
         os.pwrite(self._lock, text, 0)
 
     def is_mine(self) -> bool:
-        """Whether nobody has raised the epoch since."""
-        db = self.connect()
+        """Whether nobody has raised the epoch since, as far as the disk tells; a transaction would notice anyway."""
         try:
-            return one(db, "SELECT value FROM meta WHERE key = 'epoch'") == self.epoch
-        finally:
-            db.close()
+            db = self.connect()
+            try:
+                return one(db, "SELECT value FROM meta WHERE key = 'epoch'") == self.epoch
+            finally:
+                db.close()
+        except apsw.Error:
+            return True
 
     def connect(self) -> apsw.Connection:
         db = apsw.Connection(str(self.path), vfs=self._vfs)

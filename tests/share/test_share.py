@@ -10,7 +10,9 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest import mock
 
+import apsw
 import msgspec
 import pytest
 
@@ -248,6 +250,14 @@ async def test_only_one_can_pass_an_owner_over(tmp_path: Path) -> None:
         await SqliteStore(path).open(read_clock(), over=old.epoch)
     await old.abandon()
     await new.close()
+
+
+async def test_a_disk_that_cannot_be_read_is_no_proof_of_another_owner(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await store.open(read_clock())
+    with mock.patch.object(store._file, "connect", side_effect=apsw.IOError("disk I/O error")):
+        store.prove_ownership()
+    await store.close()
 
 
 HANG = """

@@ -23,7 +23,7 @@ CHECKPOINT_STEP_MS = 600
 
 
 @contextlib.contextmanager
-def hurried(log_bytes: int = 48 * 1024, log_bytes_max: int = 160 * 1024) -> Iterator[None]:
+def hurried(log_bytes: int = 48 * 1024, log_bytes_max: int = 160 * 1024, large_bytes: int = 100) -> Iterator[None]:
     """Small portions, a short log and short waits, so that a small run meets everything a long one would."""
     with contextlib.ExitStack() as stack:
         for module, name, value in (
@@ -33,6 +33,7 @@ def hurried(log_bytes: int = 48 * 1024, log_bytes_max: int = 160 * 1024) -> Iter
             (sqlite, "RELAXED_S", 0.000_5),
             (sqlite, "SYNC_S", 0.001),
             (writer, "WAL_BYTES", log_bytes),
+            (writer, "LARGE_BYTES", large_bytes),
             (writer, "ROOM_BYTES", 24 * 1024),
             (writer, "WAL_BYTES_MAX", log_bytes_max),
             (writer, "RETRY_FIRST_S", 0.000_2),

@@ -11,14 +11,14 @@ import asyncio
 from collections.abc import Callable
 
 import apsw
-import msgspec
 
 from tenure.core.record import StreamItem
 from tenure.engine.engine import Engine
 from tenure.engine.page import OutcomeSheet, Sheet
 from tenure.engine.unsaved import Unsaved
-from tenure.store.embedded.content import entity_checksum, outcome_checksum, output_checksum, write_meta
-from tenure.store.embedded.file import Fenced, check_epoch, int_of, one
+from tenure.store.embedded.content import entity_checksum, meta_checksum, outcome_checksum, output_checksum
+from tenure.store.embedded.file import check_epoch, int_of, one
+from tenure.store.embedded.step import OWNED, as_json, change, insert, meta_rows
 from tenure.store.embedded.writer import Portion, Writer
 
 PAGES_PER_TURN = 32
@@ -34,48 +34,32 @@ RECORDS_PER_PORTION = 4
 QUIET_PAGES = 100
 
 # What comes in the place of a row is an update, so that the triggers of `sums` see both.
-PUT_PAGES = """
+PUT_PAGES = f"""
 INSERT INTO pages (page, checksum, facts, specs, shown)
 SELECT value ->> 0, value ->> 1, substr(?2, 1 + (value ->> 2), value ->> 3), value -> 4, value -> 5 FROM json_each(?1)
-WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?3
+WHERE {OWNED} = ?3
 ON CONFLICT (page) DO UPDATE SET
     checksum = excluded.checksum, facts = excluded.facts, specs = excluded.specs, shown = excluded.shown
 """
-PUT_ENTITY = """
-INSERT INTO entities (name, checksum, fact) VALUES (?, ?, ?)
+PUT_ENTITIES = f"""
+INSERT INTO entities (name, checksum, fact)
+SELECT substr(?2, 1 + (value ->> 0), value ->> 1), value ->> 2, substr(?2, 1 + (value ->> 3), value ->> 4)
+FROM json_each(?1) WHERE {OWNED} = ?3
 ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, fact = excluded.fact
 """
-PUT_OUTCOMES = """
-INSERT INTO outcomes (page, checksum, at, tenants, codes, owners) VALUES (?, ?, ?, ?, ?, ?)
+PUT_OUTCOMES = f"""
+INSERT INTO outcomes (page, checksum, at, tenants, codes, owners)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
+    substr(?2, 1 + (value ->> 4), value ->> 5), substr(?2, 1 + (value ->> 6), value ->> 7)
+FROM json_each(?1) WHERE {OWNED} = ?3
 ON CONFLICT (page) DO UPDATE SET
     checksum = excluded.checksum, at = excluded.at, tenants = excluded.tenants, codes = excluded.codes,
     owners = excluded.owners
 """
-PUT_OUTPUT = """
-INSERT INTO output (job, kind, item, checksum, at, data) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (job, kind, item) DO UPDATE SET checksum = excluded.checksum, at = excluded.at, data = excluded.data
-"""
-# Each of these is a transaction of its own, that checks the epoch and may be done twice.
-OWNED = "(SELECT value FROM meta WHERE key = 'epoch')"
-OLDEST = f"n <= min(?1, (SELECT min(n) FROM journal) + ?2) AND {OWNED} = ?3"
-MOVE_EVENTS = f"""
-INSERT OR IGNORE INTO events (first_seq, last_seq, follows, at, events_checksum, events)
-SELECT first_seq, last_seq, follows, at, events_checksum, events FROM journal
-WHERE {OLDEST} AND last_seq >= first_seq
-"""
-DROP_RECORDS = f"DELETE FROM journal WHERE {OLDEST}"
 DROP_PAGES = f"DELETE FROM pages WHERE page IN (SELECT value FROM json_each(?1)) AND {OWNED} = ?2"
-DROP_OLD = """
-DELETE FROM events WHERE first_seq < coalesce(
-    (SELECT first_seq FROM events WHERE at >= ?1 AND last_seq > ?2 ORDER BY first_seq LIMIT 1), 1 << 62
-)
-"""
-DROP_LARGE = """
-DELETE FROM events WHERE first_seq <= (
-    SELECT max(first_seq) FROM (
-        SELECT first_seq, sum(length(events)) OVER (ORDER BY first_seq DESC) AS size FROM events
-    ) WHERE size > ?
-)
+DROP_OUTCOMES = f"DELETE FROM outcomes WHERE page IN (SELECT value FROM json_each(?1)) AND {OWNED} = ?2"
+DROP_ENTITIES = f"""
+DELETE FROM entities WHERE name IN (SELECT unhex(value) FROM json_each(?1)) AND {OWNED} = ?2
 """
 
 
@@ -143,7 +127,25 @@ class Checkpoint:
 
 class _Statements:
     def write(self, db: apsw.Connection, epoch: int) -> None:
+        """May be done twice."""
         raise NotImplementedError
+
+
+class _Heap:
+    """Bytes for a statement whose other values are JSON, one after another; JSON says where each is."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, data: bytes) -> tuple[int, int]:
+        self._parts.append(data)
+        place = (self._size, len(data))
+        self._size += len(data)
+        return place
+
+    def all(self) -> bytes:
+        return b"".join(self._parts)
 
 
 class _Pages(_Statements):
@@ -151,22 +153,17 @@ class _Pages(_Statements):
         self._sheets = sheets
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
-        """All pages by one statement: this thread gets the interpreter back once, not once a row."""
         rows: list[bytes] = []
-        at = 0
+        heap = _Heap()
         for sheet in self._sheets:
             if sheet.facts:
-                size = len(sheet.facts)
-                rows.append(b"[%d,%d,%d,%d,%b,%b]" % (sheet.number, sheet.checksum, at, size, sheet.specs, sheet.shown))
-                at += size
+                place = heap.add(sheet.facts)
+                rows.append(b"[%d,%d,%d,%d,%b,%b]" % (sheet.number, sheet.checksum, *place, sheet.specs, sheet.shown))
         if rows:
-            facts = b"".join(sheet.facts for sheet in self._sheets)
-            db.execute(PUT_PAGES, ((b"[" + b",".join(rows) + b"]").decode(), facts, epoch))
-            if db.changes() != len(rows):
-                raise Fenced
+            change(db, PUT_PAGES, ((b"[" + b",".join(rows) + b"]").decode(), heap.all(), epoch), len(rows))
         empty = [sheet.number for sheet in self._sheets if not sheet.facts]
         if empty:
-            db.execute(DROP_PAGES, (msgspec.json.encode(empty).decode(), epoch))
+            db.execute(DROP_PAGES, (as_json(empty), epoch))
 
 
 class _Entities(_Statements):
@@ -174,17 +171,15 @@ class _Entities(_Statements):
         self._entities = entities
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
-        with db:
-            check_epoch(db, epoch)
-            self._save(db)
-
-    def _save(self, db: apsw.Connection) -> None:
-        kept = [(name, entity_checksum(name, fact), fact) for name, fact in self._entities if fact]
-        gone = [(name,) for name, fact in self._entities if not fact]
-        if kept:
-            db.executemany(PUT_ENTITY, kept)
+        heap = _Heap()
+        rows = [
+            (*heap.add(name), entity_checksum(name, fact), *heap.add(fact)) for name, fact in self._entities if fact
+        ]
+        if rows:
+            change(db, PUT_ENTITIES, (as_json(rows), heap.all(), epoch), len(rows))
+        gone = [name.hex() for name, fact in self._entities if not fact]
         if gone:
-            db.executemany("DELETE FROM entities WHERE name = ?", gone)
+            db.execute(DROP_ENTITIES, (as_json(gone), epoch))
 
 
 class _Outcomes(_Statements):
@@ -192,51 +187,46 @@ class _Outcomes(_Statements):
         self._sheets = sheets
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
-        with db:
-            check_epoch(db, epoch)
-            self._save(db)
-
-    def _save(self, db: apsw.Connection) -> None:
+        heap = _Heap()
+        rows: list[tuple[object, ...]] = []
         for sheet in self._sheets:
             if sheet.codes:
-                names = msgspec.json.encode(sheet.tenants).decode()
-                said = (sheet.at_ms, names, sheet.codes, sheet.owners)
-                db.execute(PUT_OUTCOMES, (sheet.number, outcome_checksum(sheet.number, *said), *said))
-            else:
-                db.execute("DELETE FROM outcomes WHERE page = ?", (sheet.number,))
+                names = as_json(sheet.tenants)
+                checksum = outcome_checksum(sheet.number, sheet.at_ms, names, sheet.codes, sheet.owners)
+                places = (*heap.add(sheet.codes), *heap.add(sheet.owners))
+                rows.append((sheet.number, checksum, sheet.at_ms, names, *places))
+        if rows:
+            change(db, PUT_OUTCOMES, (as_json(rows), heap.all(), epoch), len(rows))
+        empty = [sheet.number for sheet in self._sheets if not sheet.codes]
+        if empty:
+            db.execute(DROP_OUTCOMES, (as_json(empty), epoch))
 
 
 class _End(_Statements):
     def __init__(self, unsaved: Unsaved, position: int, as_of: int) -> None:
-        self._unsaved = unsaved
-        self._queues = unsaved.queues()
-        self._position = position
-        self._as_of = as_of
+        heap = _Heap()
+        output = [_output_row(heap, *row) for row in unsaved.output]
+        head = unsaved.head
+        meta = {"checkpoint": position, "position": position, "as_of": as_of}
+        self._values: tuple[object, ...] = (
+            as_json(output),
+            heap.all(),
+            as_json(list(unsaved.silenced)),
+            unsaved.all_queues,
+            as_json(unsaved.dropped_queues),
+            as_json(unsaved.queues()),
+            as_json(meta_rows(meta)),
+            head,
+            meta_checksum("head", head),
+        )
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
-        with db:
-            check_epoch(db, epoch)
-            self._save(db)
-
-    def _save(self, db: apsw.Connection) -> None:
-        unsaved = self._unsaved
-        if unsaved.output:
-            db.executemany(PUT_OUTPUT, [_output_row(*row) for row in unsaved.output])
-        if unsaved.silenced:
-            db.executemany("DELETE FROM output WHERE job = ?", [(job,) for job in unsaved.silenced])
-        if unsaved.all_queues:
-            db.execute("DELETE FROM queues")
-        elif unsaved.dropped_queues:
-            db.executemany("DELETE FROM queues WHERE tenant = ? AND queue = ?", unsaved.dropped_queues)
-        for queue in self._queues:
-            db.execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", queue)
-        position = {"checkpoint": self._position, "position": self._position}
-        write_meta(db, {**position, "head": unsaved.head, "as_of": self._as_of})
+        insert(db, "checkpoint", (epoch, *self._values))
 
 
-def _output_row(job: int, kind: int, item: StreamItem) -> tuple[int, int, int, int, int, bytes]:
+def _output_row(heap: _Heap, job: int, kind: int, item: StreamItem) -> tuple[int, ...]:
     checksum = output_checksum(job, kind, item.offset, item.at, item.data)
-    return job, kind, item.offset, checksum, item.at, item.data
+    return job, kind, item.offset, checksum, item.at, *heap.add(item.data)
 
 
 class _Tidy(_Statements):
@@ -247,37 +237,27 @@ class _Tidy(_Statements):
         self._position = position
         self._as_of = as_of
         self._events_after = events_after
+        self._is_retained = False
         self.is_done = False
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
-        oldest = (self._position, RECORDS_PER_PORTION, epoch)
-        db.execute(MOVE_EVENTS, oldest)
-        db.execute(DROP_RECORDS, oldest)
-        if db.changes():
+        if insert(db, "oldest_records", (epoch, self._position, RECORDS_PER_PORTION)):
             return
-        with db:
-            check_epoch(db, epoch)
-            self._finish(db)
+        if not self._is_retained:
+            minute = self._as_of // MINUTE_MS
+            events = (self._as_of - EVENTS_MS, self._events_after, EVENTS_BYTES)
+            checksum = meta_checksum("tidied", minute)
+            insert(db, "retention", (epoch, *events, self._as_of - DAY_MS, minute, checksum))
+            self._is_retained = True
+        self.is_done = not (self._is_quiet and self._shrink(db, epoch))
 
-    def _finish(self, db: apsw.Connection) -> None:
-        self._drop_old_events(db)
-        db.execute("DELETE FROM outcomes WHERE at < ?", (self._as_of - DAY_MS,))
-        self.is_done = not (self._is_quiet and self._shrink(db))
-
-    def _drop_old_events(self, db: apsw.Connection) -> None:
-        """By number, when the store was asked to; by age; once a minute by size. The oldest first, always."""
-        db.execute(DROP_OLD, (self._as_of - EVENTS_MS, self._events_after))
-        minute = self._as_of // MINUTE_MS
-        if minute == int_of(one(db, "SELECT value FROM meta WHERE key = 'tidied'") or 0):
-            return
-        write_meta(db, {"tidied": minute})
-        db.execute(DROP_LARGE, (EVENTS_BYTES,))
-
-    def _shrink(self, db: apsw.Connection) -> bool:
+    def _shrink(self, db: apsw.Connection, epoch: int) -> bool:
         """Give free pages back to the file system, when they are many; True when there are more."""
         free = int_of(one(db, "PRAGMA freelist_count"))
         total = int_of(one(db, "PRAGMA page_count"))
         if free < FREE_PAGES_MIN or free * 2 < total:
             return False
-        db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+        with db:
+            check_epoch(db, epoch)
+            db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
         return True

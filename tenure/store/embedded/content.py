@@ -145,8 +145,7 @@ class Content:
         self._path = path
         self._db = db
         self._sums: dict[str, tuple[int, int]] = {}
-        self._moved = 0  # the last event that was moved out of the journal
-        self._last_seq = 0  # the last event in the records that were read
+        self._moved = 0  # the last event in their own table; later ones are in the journal
         for name, rows, total, last in db.execute("SELECT name, rows, total, last FROM sums"):
             self._sums[name] = (rows, total)
             self._moved = max(self._moved, last)
@@ -232,8 +231,6 @@ class Content:
                 raise self._fail(f"record {n}")
             if events_checksum(first_seq, last_seq, follows, at, events) != told:
                 raise self._fail(f"what record {n} says of events")
-            if last_seq >= first_seq:
-                self._last_seq = last_seq
             yield record
         if n < last:
             raise damaged(self._path, f"it misses record {n + 1} of its journal")
@@ -245,7 +242,16 @@ class Content:
             found = self._db.execute("SELECT last_seq FROM events ORDER BY first_seq DESC LIMIT 1").fetchone()
             if found != (self._moved,):
                 raise damaged(self._path, "rows of its table events are missing, or come from elsewhere")
-        return max(self._moved, self._last_seq)
+        in_journal = self._db.execute(
+            "SELECT first_seq, last_seq, follows, at, events_checksum, events FROM journal"
+            " WHERE last_seq >= first_seq ORDER BY n DESC LIMIT 1"
+        ).fetchone()
+        if in_journal is None:
+            return self._moved
+        first_seq, last_seq, follows, at, checksum, events = in_journal
+        if events_checksum(first_seq, last_seq, follows, at, events) != checksum:
+            raise self._fail(f"the row of events {first_seq} to {last_seq}")
+        return max(self._moved, int(last_seq))
 
     # Events, from any number on.
 
@@ -253,13 +259,12 @@ class Content:
         """Rows of events that come after a number: the last number and the runs of each."""
         previous = -1
         for first_seq, last_seq, follows, at, checksum, events in self._db.execute(
-            # Records whose events were moved are there for a moment more.
             "SELECT first_seq, last_seq, follows, at, events_checksum, events FROM ("
             " SELECT first_seq, last_seq, follows, at, events_checksum, events FROM events UNION ALL"
             " SELECT first_seq, last_seq, follows, at, events_checksum, events FROM journal"
-            " WHERE last_seq >= first_seq AND first_seq > (SELECT coalesce(max(first_seq), 0) FROM events)"
-            ") WHERE last_seq > ? ORDER BY first_seq LIMIT ?",
-            (after, rows_max),
+            " WHERE last_seq >= first_seq AND first_seq > ?1"
+            ") WHERE last_seq > ?2 ORDER BY first_seq LIMIT ?3",
+            (self._moved, after, rows_max),
         ):
             if events_checksum(first_seq, last_seq, follows, at, events) != checksum:
                 raise self._fail(f"the row of events {first_seq} to {last_seq}")
@@ -272,8 +277,9 @@ class Content:
         """The first one on disk that is kept when those up to `before` are not; 0 when there is none."""
         [[first]] = self._db.execute(
             "SELECT min(first_seq) FROM (SELECT first_seq, last_seq FROM events UNION ALL"
-            " SELECT first_seq, last_seq FROM journal) WHERE last_seq >= first_seq AND last_seq > ?",
-            (before,),
+            " SELECT first_seq, last_seq FROM journal WHERE first_seq > ?1)"
+            " WHERE last_seq >= first_seq AND last_seq > ?2",
+            (self._moved, before),
         ).fetchall()
         return int(first or 0)
 

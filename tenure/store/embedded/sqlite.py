@@ -65,6 +65,7 @@ class SqliteStore(StoreWithBlobs):
         self._flush_at = 0.0
         self._sync_due: asyncio.TimerHandle | None = None
         self._safe: list[tuple[int, bool, asyncio.Future[None]]] = []  # position, on disk or written
+        self._is_lone = False  # whether the last group had one caller: then there is no company to wait for
         self._held: list[tuple[int, list[tuple[int, object]]]] = []  # answers to waits, and when they may leave
         self._event_seq = 0  # of the last event taken
         self._event_last = 0  # of the last event taken, also before the store was opened
@@ -254,7 +255,10 @@ class SqliteStore(StoreWithBlobs):
         assert self._loop is not None
         future: asyncio.Future[None] = self._loop.create_future()
         self._safe.append((position, on_disk, future))
-        self._flush_soon()
+        if self._is_lone and not self._in_flight:
+            self._flush_now()
+        else:
+            self._flush_soon()
         await future
 
     def _deliver(self, now: Now) -> None:
@@ -264,7 +268,8 @@ class SqliteStore(StoreWithBlobs):
             self._hand_out(outbox)
             self._flush_later()
         elif not self._engine.is_taken():
-            self._held.append((self._taken + 1, outbox))
+            if outbox or self._listeners:
+                self._held.append((self._taken + 1, outbox))
             self._flush_soon()
         elif self._is_safe(self._taken, self._mode != "write"):
             self._hand_out(outbox)
@@ -291,6 +296,11 @@ class SqliteStore(StoreWithBlobs):
             self._loop.call_soon(self._flush) if seconds == 0.0 else self._loop.call_later(seconds, self._flush)
         )
 
+    def _flush_now(self) -> None:
+        if self._flush_due is not None:
+            self._flush_due.cancel()
+        self._flush()
+
     def _flush(self) -> None:
         self._flush_due = None
         if self._opened is None or len(self._in_flight) >= GROUPS_IN_FLIGHT:
@@ -301,22 +311,21 @@ class SqliteStore(StoreWithBlobs):
 
     def _write_down(self) -> None:
         """Everything that changed until now, as a group."""
-        if self._opened is None:
+        if self._opened is None or self._engine.is_taken():
             return
         record = self._engine.take()
         events = self._engine.take_events()
-        if record or events:
-            self._taken += 1
-            last = self._engine.last_event()
-            sync = self._mode != "write" or any(on_disk for _, on_disk, _ in self._safe)
-            first = self._event_seq + 1
-            group = Group(self._taken, record, events, first, last, self._event_last, self._now.wall_ms, sync)
-            self._event_seq = last
-            if last >= first:
-                self._event_last = last
-            self._journal_bytes += group.size()
-            self._in_flight.append(group)
-            self._writer.put(group)
+        self._taken += 1
+        last = self._engine.last_event()
+        sync = self._mode != "write" or any(on_disk for _, on_disk, _ in self._safe)
+        first = self._event_seq + 1
+        group = Group(self._taken, record, events, first, last, self._event_last, self._now.wall_ms, sync)
+        self._event_seq = last
+        if last >= first:
+            self._event_last = last
+        self._journal_bytes += group.size()
+        self._in_flight.append(group)
+        self._writer.put(group)
 
     def _sync(self) -> None:
         """Put on disk what the operating system has."""
@@ -368,6 +377,7 @@ class SqliteStore(StoreWithBlobs):
         """Answers whose time has come."""
         waiting = self._safe
         self._safe = []
+        self._is_lone = len(waiting) == 1
         for position, on_disk, future in waiting:
             if self._is_safe(position, on_disk):
                 if not future.done():

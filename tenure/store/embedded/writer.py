@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 import apsw
 
+from tenure.store.embedded import step
 from tenure.store.embedded.content import events_checksum, record_checksum, write_meta
 from tenure.store.embedded.file import PAGE_BYTES, Fenced, StoreFile, check_epoch
 
@@ -21,12 +22,15 @@ RETRY_FIRST_S = 0.05
 RETRY_MOST_S = 2.0
 WAL_BYTES = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024
+LARGE_BYTES = 16 * 1024  # of events that go to their own table at once, and not by way of the journal
 ROOM_BYTES = 4 * 1024 * 1024  # that the log is given at once
+MARK_S = 0.005  # of quiet, after which what is on disk is noted
+MARK_GROUPS = 256  # after which it is noted without any quiet
 
 # A group is tried again after an error that says it was not written; it may have been.
-INSERT = """
+INSERT = f"""
 INSERT OR REPLACE INTO journal (n, checksum, first_seq, last_seq, follows, at, events_checksum, record, events)
-SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE (SELECT value FROM meta WHERE key = 'epoch') = ?
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE {step.OWNED} = ?
 """
 
 
@@ -51,9 +55,14 @@ class Group:
         checksum = record_checksum(self.position, self.record)
         numbers = (self.first_seq, self.last_seq, self.follows, self.at_ms)
         told = events_checksum(*numbers, self.events)
-        db.execute(INSERT, (self.position, checksum, *numbers, told, self.record, self.events, epoch))
-        if db.changes() != 1:
-            raise Fenced
+        if len(self.events) < LARGE_BYTES:
+            group = (self.position, checksum, *numbers, told, self.record, self.events, epoch)
+            step.change(db, INSERT, group, 1)
+        else:
+            checksums = (told, events_checksum(*numbers, b""))
+            step.insert(
+                db, "large_group", (epoch, self.position, checksum, *numbers, *checksums, self.record, self.events)
+            )
 
 
 @dataclass
@@ -74,12 +83,7 @@ class Portion:
 
 
 def save_meta(values: dict[str, int]) -> Callable[[apsw.Connection, int], None]:
-    def write(db: apsw.Connection, epoch: int) -> None:
-        with db:
-            check_epoch(db, epoch)
-            write_meta(db, dict(values))
-
-    return write
+    return lambda db, epoch: step.save_meta(db, epoch, values)
 
 
 Job = Group | Portion
@@ -97,7 +101,8 @@ class Writer:
         self._db: apsw.Connection | None = None
         self._log = file.log()
         self._has_room = False
-        self._marked = 0  # the last position that was noted to be on disk
+        self._synced = 0  # the last position that is on disk
+        self._marked = 0  # the last one that was noted to be
         self._in_doubt = False  # whether a sync failed since the log was known to be on disk
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
 
@@ -124,14 +129,29 @@ class Writer:
     def _run(self) -> None:
         try:
             while True:
-                job = self._jobs.get()
+                job = self._next()
                 if job is None or not self._write(job):
                     return
         finally:
+            self._mark()
             self._log.close()
             if self._db is not None:
                 with suppress(apsw.Error):  # the last to close moves the log into the file; else the next to open does
                     self._db.close()
+
+    def _next(self) -> Job | None:
+        if self._synced > self._marked:
+            try:
+                return self._jobs.get(timeout=MARK_S)
+            except Empty:
+                self._mark()
+        return self._jobs.get()
+
+    def _mark(self) -> None:
+        """Not after each group: the caller waits for the interpreter meanwhile."""
+        if self._synced > self._marked:
+            self._marked = self._synced
+            self._file.mark(self._marked)
 
     def _connected(self) -> apsw.Connection:
         if self._db is None:
@@ -143,6 +163,7 @@ class Writer:
                 db.execute("PRAGMA wal_autocheckpoint=0")
                 db.execute("PRAGMA synchronous=NORMAL")  # the log is synced here, see `log`
                 db.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+                step.prepare(db)
             except BaseException:
                 db.close()
                 raise
@@ -191,9 +212,10 @@ class Writer:
                 wait_s = min(2 * wait_s, RETRY_MOST_S)
                 continue
             self._report(job, None)
-            if job.sync and self._jobs.empty() and job.position >= self._marked:
-                self._marked = job.position
-                self._file.mark(job.position)
+            if job.sync:
+                self._synced = max(self._synced, job.position)
+            if self._synced - self._marked >= MARK_GROUPS:
+                self._mark()
             self._keep_log_short(db)
             self._make_room(db)
             return True

@@ -78,6 +78,7 @@ class Checkpoint:
         kept = engine.events_kept()
         self._events_after = engine.last_event() - kept if kept else 0
         self._task: asyncio.Task[None] | None = None
+        self.leaves_room = False  # the file could shrink, and there was too much else to do
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -116,6 +117,7 @@ class Checkpoint:
         tidy = _Tidy(self._position, self._as_of, self._events_after, saved < QUIET_PAGES)
         while not tidy.is_done:
             await self._put(tidy)
+        self.leaves_room = tidy.leaves_room
 
     async def _put(self, statements: "_Statements") -> None:
         portion = Portion(statements.write)
@@ -238,6 +240,7 @@ class _Tidy(_Statements):
         self._as_of = as_of
         self._events_after = events_after
         self._is_retained = False
+        self.leaves_room = False
         self.is_done = False
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
@@ -249,15 +252,17 @@ class _Tidy(_Statements):
             checksum = meta_checksum("tidied", minute)
             insert(db, "retention", (epoch, *events, self._as_of - DAY_MS, minute, checksum))
             self._is_retained = True
-        self.is_done = not (self._is_quiet and self._shrink(db, epoch))
-
-    def _shrink(self, db: apsw.Connection, epoch: int) -> bool:
-        """Give free pages back to the file system, when they are many; True when there are more."""
         free = int_of(one(db, "PRAGMA freelist_count"))
-        total = int_of(one(db, "PRAGMA page_count"))
-        if free < FREE_PAGES_MIN or free * 2 < total:
-            return False
-        with db:
-            check_epoch(db, epoch)
-            db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
-        return True
+        is_much = self.leaves_room or free * 2 >= int_of(one(db, "PRAGMA page_count"))  # once begun, all of it
+        self.leaves_room = is_much and free >= FREE_PAGES_MIN
+        if self.leaves_room and self._is_quiet:
+            _shrink(db, epoch)
+        else:
+            self.is_done = True
+
+
+def _shrink(db: apsw.Connection, epoch: int) -> None:
+    """Give some free pages back to the file system."""
+    with db:
+        check_epoch(db, epoch)
+        db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()

@@ -422,7 +422,8 @@ class SqliteStore(StoreWithBlobs):
             return self._back(Now(now.wall_ms + RETRY_MS, now.elapsed_ms + RETRY_MS))
         next_at = self._engine.tick(now)
         self._deliver(now)
-        if self._engine.unsaved() or not self._engine.is_taken():
+        leaves_room = self._checkpoint is not None and self._checkpoint.leaves_room
+        if leaves_room or self._engine.unsaved() or not self._engine.is_taken():
             due = self._checkpoint_at + CHECKPOINT_MS
             if now.elapsed_ms >= due or self._journal_bytes > CHECKPOINT_BYTES:
                 self._begin_checkpoint(now)

@@ -9,6 +9,7 @@ from tenure.cli.backup import backup
 from tenure.cli.backups import backups
 from tenure.cli.restore import restore
 from tenure.cli.screen import show_error
+from tenure.cli.serve import serve, token
 from tenure.cli.verify import verify
 from tenure.core.error import Error, InvalidRequest
 
@@ -17,12 +18,12 @@ MISUSED = 2
 
 app = typer.Typer(
     name="tenure",
-    help="Look after the stores of Tenure.",
+    help="Run Tenure and look after its stores.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (backup, backups, restore, verify):
+for command in (serve, token, backup, backups, restore, verify):
     app.command()(command)
 
 

@@ -1,7 +1,7 @@
 """Frames: a length of four bytes, big-endian, and a body. Nothing here reads or writes."""
 
 from tenure.core.error import PayloadTooLarge
-from tenure.wire.limit import FRAME_BYTES_MAX, HEADER_BYTES
+from tenure.wire.limit import FRAME_BYTES_MAX, HEADER_BYTES, MESSAGE_BYTES_MAX
 
 
 def frame(body: bytes) -> bytes:
@@ -17,18 +17,64 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
+        return cut_frames(self._buffer, data, FRAME_BYTES_MAX)
+
+
+def cut_frames(buffer: bytearray, data: bytes, size_max: int) -> list[bytes]:
+    """The bodies that are whole now; the rest stays in the buffer."""
+    found: list[bytes] = []
+    size = len(data) - HEADER_BYTES
+    if not buffer and 0 <= size <= size_max and int.from_bytes(data[:HEADER_BYTES]) == size:
+        return [data[HEADER_BYTES:]]
+    buffer += data
+    at = 0
+    while len(buffer) - at >= HEADER_BYTES:
+        size = int.from_bytes(buffer[at : at + HEADER_BYTES])
+        if size > size_max:
+            raise PayloadTooLarge(size, size_max, "frame")
+        end = at + HEADER_BYTES + size
+        if len(buffer) < end:
+            break
+        found.append(bytes(memoryview(buffer)[at + HEADER_BYTES : end]))
+        at = end
+    del buffer[:at]
+    return found
+
+
+class PublicFrames:
+    """Frames of the public protocol."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return cut_frames(self._buffer, data, MESSAGE_BYTES_MAX)
+
+    def wrap(self, body: bytes) -> bytes:
+        return len(body).to_bytes(HEADER_BYTES) + body
+
+
+class Lines:
+    """One JSON object a line. Empty lines are nothing."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
         buffer = self._buffer
+        searched = len(buffer)
         buffer += data
         found: list[bytes] = []
         at = 0
-        while len(buffer) - at >= HEADER_BYTES:
-            size = int.from_bytes(buffer[at : at + HEADER_BYTES])
-            if size > FRAME_BYTES_MAX:
-                raise PayloadTooLarge(size, FRAME_BYTES_MAX, "frame")
-            end = at + HEADER_BYTES + size
-            if len(buffer) < end:
-                break
-            found.append(bytes(memoryview(buffer)[at + HEADER_BYTES : end]))
-            at = end
+        while (end := buffer.find(b"\n", max(at, searched))) >= 0:
+            line = bytes(memoryview(buffer)[at:end]).strip()
+            at = end + 1
+            if line:
+                found.append(line)
         del buffer[:at]
+        if len(buffer) > MESSAGE_BYTES_MAX or any(len(line) > MESSAGE_BYTES_MAX for line in found):
+            raise PayloadTooLarge(max(len(buffer), *(len(line) for line in found), 0), MESSAGE_BYTES_MAX, "line")
         return found
+
+    def wrap(self, body: bytes) -> bytes:
+        return body + b"\n"

@@ -4,8 +4,10 @@ from typing import Final
 
 # A batch has up to 16 MiB of payloads, and what describes its jobs besides.
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
+MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of the public protocol, either way
 HEADER_BYTES: Final = 4
+SUBSCRIPTIONS_MAX: Final = 16  # of one connection
 CALLS_PER_CONNECTION: Final = 500  # in progress at once; a session of operation ids remembers more than that
-CONNECTIONS_MAX: Final = 1_000
+CONNECTIONS_MAX: Final = 10_000
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX  # answers that a slow reader has not taken yet
 HELLO_S: Final = 5.0

@@ -4,6 +4,7 @@ A struct has the fields of the class that it stands for, in the order of its con
 What the jobs of a batch or of a claim share is sent once.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
@@ -48,7 +49,7 @@ def _restore(kind: type[T], message: msgspec.Struct, **changed: object) -> T:
     return kind(*values)
 
 
-def _sendable(ids: list[int]) -> list[int]:
+def sendable(ids: list[int]) -> list[int]:
     """A number that no job can have goes as the largest that can be sent."""
     if ids and (max(ids) > INT_MAX or min(ids) < -INT_MAX):
         return [id if -INT_MAX <= id <= INT_MAX else INT_MAX for id in ids]
@@ -190,15 +191,16 @@ def unpack_batch(message: WireBatch) -> Batch:
     each = None if message.kinds is None else _unpack_kinds(message.kinds, message.each or [])
     extras = None if message.extras is None else _unpack_extras(message.extras)
     payloads = cast("list[bytes]", message.payloads)
-    pasts = None if message.pasts is None else [_unpack_past(past) for past in message.pasts]
+    pasts = None if message.pasts is None else [unpack_past(past) for past in message.pasts]
     return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic, pasts)
 
 
-def _unpack_past(past: msgspec.Raw) -> Past:
+def unpack_past(past: msgspec.Raw, decode: Callable[..., Any] = msgspec.msgpack.decode) -> Past:
     try:
-        return msgspec.msgpack.decode(past, type=Past)
+        found: Past = decode(past, type=Past)
+        return found
     except msgspec.ValidationError:
-        fields = msgspec.msgpack.decode(past, type=dict[str, Any])
+        fields = decode(past, type=dict[str, Any])
         for name, kind in PAST_STRUCTS.items():
             if name in fields:
                 with suppress(msgspec.ValidationError):
@@ -244,6 +246,10 @@ class WireFailure(Wire):
     delay_ms: int
 
 
+def pack_failure(failure: Failure) -> WireFailure:
+    return _mirror(WireFailure, failure)
+
+
 class WireSettle(Wire):
     verb: int
     ids: list[int]
@@ -257,9 +263,9 @@ class WireSettle(Wire):
 
 def pack_settle(settle: Settle) -> WireSettle:
     message = _mirror(WireSettle, settle)
-    message.ids = _sendable(settle.ids)
+    message.ids = sendable(settle.ids)
     if settle.failures is not None:
-        message.failures = [_mirror(WireFailure, failure) for failure in settle.failures]
+        message.failures = [pack_failure(failure) for failure in settle.failures]
     if settle.followups is not None:
         message.followups = [None if batch is None else pack_batch(batch) for batch in settle.followups]
     return message
@@ -281,7 +287,7 @@ class WireExtend(Wire):
 
 
 def pack_extend(extend: Extend) -> WireExtend:
-    return WireExtend(_sendable(extend.ids), extend.tokens, extend.lease_ms)
+    return WireExtend(sendable(extend.ids), extend.tokens, extend.lease_ms)
 
 
 def unpack_extend(message: WireExtend) -> Extend:
@@ -294,7 +300,7 @@ class WireGet(Wire):
 
 
 def pack_get(ids: list[int], custom_ids: list[str]) -> WireGet:
-    return WireGet(_sendable(ids), custom_ids)
+    return WireGet(sendable(ids), custom_ids)
 
 
 class WireFilter(Wire):
@@ -338,7 +344,7 @@ class WireChange(Wire):
 
 def pack_change(change: Change) -> WireChange:
     message = _mirror(WireChange, change)
-    message.ids = None if change.ids is None else _sendable(change.ids)
+    message.ids = None if change.ids is None else sendable(change.ids)
     message.filter = None if change.filter is None else pack_filter(change.filter)
     return message
 

@@ -224,11 +224,10 @@ class SharedStore:
         finding = self._finding
         if finding is None or (finding.done() and self._service is None and self._link is None):
             finding = self._finding = asyncio.get_running_loop().create_task(self._find())
-        try:
-            async with asyncio.timeout_at(until):
-                await asyncio.shield(finding)
-        except TimeoutError:
-            raise Unavailable(f"nobody has come to own {self._path} within {PATIENCE_S:.0f} s; try again") from None
+        done, _ = await asyncio.wait([finding], timeout=until - asyncio.get_running_loop().time())
+        if not done:
+            raise Unavailable(f"nobody has come to own {self._path} within {PATIENCE_S:.0f} s; try again")
+        finding.result()
 
     def _with_op(self, context: Context) -> Context:
         self._last_op += 1

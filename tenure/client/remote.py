@@ -1,0 +1,332 @@
+"""A store on a server: `tenure://host:6789` or `tenure+unix:///run/tenure.sock`.
+
+The verbs go over one connection as commands. When it is lost it is made again, with growing pauses; what was asked and
+not answered is asked again with the same operation id, so that nothing is done twice. Every call has a deadline.
+"""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Callable, Container
+from typing import Any, cast
+
+from tenure.client.connection import Connection, Lost
+from tenure.core import bound
+from tenure.core.answer import Answers, Claimed, Extended
+from tenure.core.clock import Now
+from tenure.core.error import Error, InvalidRequest, Overloaded, PayloadTooLarge, Timeout, Unavailable, from_fields
+from tenure.core.record import (
+    DeadLetterGroup,
+    EventPage,
+    Explanation,
+    JobPage,
+    JobRecord,
+    LoadReport,
+    StreamItem,
+)
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.state import SETTLE_RELEASE
+from tenure.core.tenant import Context, OpId
+from tenure.store.contract import Capabilities
+from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
+from tenure.wire.limit import MESSAGE_BYTES_MAX
+from tenure.wire.option import CORE_NAMES
+from tenure.wire.speech import merged
+from tenure.wire.verb import VERBS, header
+
+CALL_S = 30.0  # for a call, besides what it waits by itself
+CONNECT_S = 5.0
+BACKOFF_FIRST_S = 0.05
+BACKOFF_MOST_S = 2.0
+OVERLOADED_TRIES = 5
+WITH_OP_ID = frozenset({"enqueue", "settle", "change", "claim", "configure", "load"})
+HELLO = {"cmd": "HELLO", "version": 1, "client": "tenure-python"}
+ONCE = frozenset({"append"})  # not remembered by the store: a repeat could add twice
+
+Told = Callable[[dict[str, Any]], None]
+
+
+class RemoteStore:
+    def __init__(
+        self, address: tuple[str, int] | str, token: str = "", form: Format = MSGPACK_FORMAT, told: Told | None = None
+    ) -> None:
+        """`address` is a host and port, or the path of a Unix socket."""
+        self._address = address
+        self._token = token
+        self._form = form
+        self._told: Told = told or (lambda _: None)
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[Connection] | None = None
+        self._closed = True
+        self._session = secrets.token_hex(8)
+        self._last_op = 0
+        self._capabilities: Capabilities | None = None
+        self._readers = {name: form.decoder(verb.kind) for name, verb in VERBS.items()}
+        self._read_hello = form.decoder(dict[str, Any])
+        self._releasing: set[asyncio.Task[None]] = set()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        if self._capabilities is None:
+            raise Unavailable("the client is not open; open it first")
+        return self._capabilities
+
+    async def open(self, now: Now) -> None:
+        self._closed = False
+        await self._connected(asyncio.get_running_loop().time() + CONNECT_S)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def tick(self, now: Now) -> Now | None:
+        return None  # the server's affair
+
+    # The connection.
+
+    async def _connected(self, until: float) -> Connection:
+        if self._connection is not None and self._connection.is_open:
+            return self._connection
+        if self._closed:
+            raise Unavailable("the client is not open; open it first")
+        if self._connecting is None or self._connecting.done():
+            self._connecting = asyncio.get_running_loop().create_task(self._connect(until))
+        done, _ = await asyncio.wait([self._connecting], timeout=max(until - asyncio.get_running_loop().time(), 0))
+        if not done:
+            raise Unavailable(f"no server answers at {self._shown()}; is it running?")
+        return self._connecting.result()
+
+    def _shown(self) -> str:
+        return self._address if isinstance(self._address, str) else "{}:{}".format(*self._address)
+
+    async def _connect(self, until: float) -> Connection:
+        """Again and again until then, each time after a longer pause, of a length that clients do not share."""
+        loop = asyncio.get_running_loop()
+        pause_s = BACKOFF_FIRST_S
+        while True:
+            try:
+                self._connection = await self._greet()
+                return self._connection
+            except (OSError, Lost, TimeoutError) as error:
+                if loop.time() + pause_s >= until:
+                    raise Unavailable(f"no server answers at {self._shown()} ({error}); is it running?") from error
+            await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
+            pause_s = min(2 * pause_s, BACKOFF_MOST_S)
+
+    async def _greet(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        make = lambda: Connection(self._form, self._told)  # noqa: E731
+        async with asyncio.timeout(CONNECT_S):
+            if isinstance(self._address, str):
+                _, connection = await loop.create_unix_connection(make, self._address)
+            else:
+                _, connection = await loop.create_connection(make, *self._address)
+            try:
+                if self._token:
+                    await connection.ask({"cmd": "AUTH", "token": self._token})
+                hello = self._read_hello(await connection.ask(HELLO))
+            except BaseException:
+                connection.close()
+                raise
+        known = {**hello["capabilities"]}
+        known["durability"] = tuple(known["durability"])
+        self._capabilities = Capabilities(**known)
+        return connection
+
+    # Calls.
+
+    async def _call(self, verb: str, context: Context, arguments: tuple[Any, ...], wait_ms: int = 0) -> Any:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_ms / 1_000 + CALL_S
+        if context.op is None and verb in WITH_OP_ID and not _is_sweep(arguments):
+            self._last_op += 1
+            context = Context(
+                context.tenant,
+                context.tenants,
+                op=OpId(self._session, self._last_op),
+                durability=context.durability,
+            )
+        fields = {**header(context), **VERBS[verb].ask(self._form, *arguments)}
+        late = (lambda body: self._give_back(context, body)) if verb == "claim" else None
+        tries = 0
+        while True:
+            try:
+                connection = await self._connected(until)
+                body = await _before(until, connection.ask(fields, late))
+                return VERBS[verb].read(self._readers[verb](body))
+            except PayloadTooLarge as error:
+                if verb == "load" and error.max == MESSAGE_BYTES_MAX:
+                    rule = f"a chunk has at most {bound.BATCH_BYTES_MAX} bytes; stage several"
+                    raise InvalidRequest("batch", error.size, rule) from None
+                raise
+            except InvalidRequest as error:
+                raise in_core_terms(error, verb) from None
+            except Lost:
+                if verb in ONCE or _is_sweep(arguments):
+                    raise Unavailable("the connection was lost during the call; it may have been done: look") from None
+                if loop.time() >= until:
+                    raise Timeout(f"{verb} was not answered in time") from None
+                if wait_ms:
+                    fields["timeout"] = max(int((until - CALL_S - loop.time()) * 1_000), 0)
+            except Overloaded as error:
+                tries += 1
+                pause_s = error.retry_after_ms / 1_000
+                if verb != "enqueue" or tries >= OVERLOADED_TRIES or loop.time() + pause_s >= until:
+                    raise
+                await asyncio.sleep(pause_s)
+
+    def _give_back(self, context: Context, body: bytes) -> None:
+        """What a claim was given when its caller did not wait any more."""
+        found = VERBS["claim"].read(self._readers["claim"](body))
+        if found.ids and not self._closed:
+            release = Settle(SETTLE_RELEASE, found.ids, [found.token] * len(found.ids))
+            task = asyncio.get_running_loop().create_task(self._release(context, release))
+            self._releasing.add(task)
+            task.add_done_callback(self._releasing.discard)
+
+    async def _release(self, context: Context, release: Settle) -> None:
+        try:
+            await self._call("settle", Context(context.tenant, context.tenants), (release,))
+        except Error:
+            pass  # the leases expire
+
+    # The verbs.
+
+    async def enqueue(self, context: Context, batch: Batch, now: Now) -> Answers:
+        size = size_of(batch)
+        if size > bound.BATCH_BYTES_MAX:
+            raise InvalidRequest("payloads", size, f"a batch has at most {bound.BATCH_BYTES_MAX} bytes")
+        wrong: dict[int, Error] = {
+            at: InvalidRequest("payload", payload, "it must be bytes")
+            for at, payload in enumerate(batch.payloads)
+            if not isinstance(payload, bytes)
+        }
+        if not wrong:
+            return await self._enqueue(context, batch, size)
+        if batch.atomic:
+            raise next(iter(wrong.values()))
+        answers = await self._enqueue(context, without(batch, wrong), size)
+        return merged(answers, wrong, len(batch.payloads))
+
+    async def _enqueue(self, context: Context, batch: Batch, size: int) -> Answers:
+        """In parts when it could be too large for a message, unless it has to be done whole."""
+        count = len(batch.payloads)
+        if size <= PART_BYTES or batch.atomic or count < 2 or context.op is not None:
+            return cast("Answers", await self._call("enqueue", context, (batch,)))
+        middle = count // 2
+        places = range(count)
+        parts = [without(batch, set(places[middle:])), without(batch, set(places[:middle]))]
+        first, second = [await self._enqueue(context, part, size_of(part)) for part in parts]
+        other = {**(first.other or {}), **{at + middle: outcome for at, outcome in (second.other or {}).items()}}
+        for at in range(middle, count):
+            if second.state != first.state and at not in other:
+                other[at] = second.item(at - middle)
+        return Answers(first.ids + second.ids, first.state, other or None, first.count + second.count)
+
+    async def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
+        return cast("Claimed", await self._call("claim", context, (claim,), claim.wait_ms))
+
+    async def settle(self, context: Context, settle: Settle, now: Now) -> Answers:
+        return cast("Answers", await self._call("settle", context, (settle,)))
+
+    async def extend(self, context: Context, extend: Extend, now: Now) -> Extended:
+        return cast("Extended", await self._call("extend", context, (extend,)))
+
+    async def change(self, context: Context, change: Change, now: Now) -> Answers:
+        return cast("Answers", await self._call("change", context, (change,), SWEEP_MS if _is_sweep((change,)) else 0))
+
+    async def get(self, context: Context, ids: list[int], custom_ids: list[str], now: Now) -> list[JobRecord | None]:
+        try:
+            return cast("list[JobRecord | None]", await self._call("get", context, (ids, custom_ids)))
+        except PayloadTooLarge:
+            if len(ids) + len(custom_ids) < 2:
+                raise
+        found = [await self.get(context, [id], [], now) for id in ids]
+        found += [await self.get(context, [], [name], now) for name in custom_ids]
+        return [job for [job] in found]
+
+    async def find(self, context: Context, filter: Filter, limit: int, cursor: str, now: Now) -> JobPage:
+        """A page whose payloads are too large for a message is made shorter."""
+        while True:
+            try:
+                return cast("JobPage", await self._call("find", context, (filter, limit, cursor)))
+            except PayloadTooLarge:
+                if limit < 2:
+                    raise
+                limit //= 2
+
+    async def count(self, context: Context, queue: str, now: Now) -> dict[str, dict[str, int]]:
+        return cast("dict[str, dict[str, int]]", await self._call("count", context, (queue,)))
+
+    async def groups(self, context: Context, queue: str, now: Now) -> list[DeadLetterGroup]:
+        return cast("list[DeadLetterGroup]", await self._call("groups", context, (queue,)))
+
+    async def explain(self, context: Context, id: int, now: Now) -> Explanation:
+        return cast("Explanation", await self._call("explain", context, (id,)))
+
+    async def configure(self, context: Context, configure: Configure, now: Now) -> dict[str, object]:
+        return cast("dict[str, object]", await self._call("configure", context, (configure,)))
+
+    async def watch(self, context: Context, id: int, wait_ms: int, now: Now) -> JobRecord:
+        return cast("JobRecord", await self._call("watch", context, (id, wait_ms), wait_ms))
+
+    async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
+        return cast("EventPage", await self._call("events", context, (cursor, limit, wait_ms), wait_ms))
+
+    async def append(self, context: Context, append: Append, now: Now) -> int:
+        return cast("int", await self._call("append", context, (append,)))
+
+    async def stream(
+        self, context: Context, id: int, kind: int, offset: int, limit: int, wait_ms: int, now: Now
+    ) -> list[StreamItem]:
+        found = await self._call("stream", context, (id, kind, offset, limit, wait_ms), wait_ms)
+        return cast("list[StreamItem]", found)
+
+    async def load(self, context: Context, load: Load, now: Now) -> LoadReport:
+        return cast("LoadReport", await self._call("load", context, (load,)))
+
+
+SWEEP_MS = 600_000
+PART_BYTES = 8 * 1024 * 1024  # of payloads in one message; in JSON they take a third more
+
+
+def size_of(batch: Batch) -> int:
+    return sum(len(payload) for payload in batch.payloads if isinstance(payload, bytes))
+
+
+def without(batch: Batch, places: Container[int]) -> Batch:
+    def kept(column: Any) -> Any:
+        return None if column is None else [item for at, item in enumerate(column) if at not in places]
+
+    return Batch(batch.options, kept(batch.payloads), kept(batch.extras), kept(batch.each))
+
+
+def in_core_terms(error: InvalidRequest, verb: str) -> InvalidRequest:
+    """The wire has shorter names for some fields."""
+    public = error.field
+    name = "wait_ms" if public == "timeout" and verb != "enqueue" else CORE_NAMES.get(public, public)
+    if name == public:
+        return error
+    found = from_fields(error.code, error.message.replace(public, name, 1), {**error.fields, "field": name})
+    return cast("InvalidRequest", found)
+
+
+def _is_sweep(arguments: tuple[Any, ...]) -> bool:
+    """A change of all that match: done in steps, it has no answer to be remembered."""
+    return isinstance(arguments[0], Change) and arguments[0].filter is not None
+
+
+async def _before(until: float, asking: Any) -> bytes:
+    try:
+        async with asyncio.timeout_at(until):
+            return cast("bytes", await asking)
+    except TimeoutError:
+        raise Timeout("the server did not answer in time") from None
+
+
+FORMATS = {"msgpack": MSGPACK_FORMAT, "json": JSON_FORMAT}

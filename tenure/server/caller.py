@@ -1,0 +1,78 @@
+"""Who calls: a name, roles, and how far they reach. One check for every door."""
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from tenure.core.error import Forbidden, RateLimited
+from tenure.core.tenant import ALL_ROLES, ANY_TENANT, DEFAULT_TENANT, ROLE_NAMES
+
+ALL_QUEUES = ("*",)
+
+
+class Grant(NamedTuple):
+    """What a token allows. `rate` is requests a second, 0 is no bound; queues are names or prefixes ending in `*`."""
+
+    name: str
+    roles: int = ALL_ROLES
+    tenants: tuple[str, ...] = (ANY_TENANT,)
+    queues: tuple[str, ...] = ALL_QUEUES
+    rate: int = 0
+
+
+class Caller:
+    def __init__(self, grant: Grant, clock_ms: Callable[[], int]) -> None:
+        self.name = grant.name
+        self.roles = grant.roles
+        self.tenants = grant.tenants
+        self.queues = grant.queues
+        self.is_free = grant.queues == ALL_QUEUES  # of any bound on queues
+        self._rate = grant.rate
+        self._clock_ms = clock_ms
+        self._left = float(grant.rate)
+        self._filled_ms = clock_ms() if grant.rate else 0
+
+    def spend(self) -> None:
+        """One request, at the rate of the token."""
+        if not self._rate:
+            return
+        now = self._clock_ms()
+        self._left = min(self._left + (now - self._filled_ms) * self._rate / 1_000, float(self._rate))
+        self._filled_ms = now
+        if self._left < 1.0:
+            raise RateLimited(f"the token {self.name!r}", int((1.0 - self._left) * 1_000 / self._rate) + 1)
+        self._left -= 1.0
+
+    def tenant(self, asked: str) -> str:
+        """The tenant of a request; one out of reach is refused alike, whether it exists or not."""
+        if not asked:
+            first = self.tenants[0]
+            return DEFAULT_TENANT if first == ANY_TENANT else first
+        if self.tenants[0] != ANY_TENANT and asked not in self.tenants:
+            raise Forbidden(f"the token {self.name!r} does not reach the tenant {asked!r}")
+        return asked
+
+    def several(self, asked: tuple[str, ...]) -> tuple[str, ...]:
+        """The tenants that a claim may take from."""
+        if self.tenants[0] == ANY_TENANT:
+            return asked
+        if ANY_TENANT in asked:
+            return self.tenants
+        for tenant in asked:
+            self.tenant(tenant)
+        return asked
+
+    def need(self, roles: int, what: str) -> None:
+        if not self.roles & roles:
+            names = " or ".join(name for name, role in ROLE_NAMES.items() if role & roles)
+            raise Forbidden(f"{what} needs the role {names}, which the token {self.name!r} does not have")
+
+    def reaches(self, queue: str) -> bool:
+        """A queue, or all queues of a prefix that ends in `*`."""
+        if self.is_free:
+            return True
+        return any(fnmatchcase(queue, allowed) for allowed in self.queues)
+
+    def need_queue(self, queue: str) -> None:
+        if not self.reaches(queue):
+            raise Forbidden(f"the token {self.name!r} does not reach the queue {queue!r}")

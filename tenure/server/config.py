@@ -1,0 +1,124 @@
+"""The server's settings: a flag wins over the environment, that over the file, that over the default.
+
+Each is known by one name: `tcp_port` is `--tcp-port`, `TENURE_TCP_PORT`, and `tcp_port` in the file's `[server]`.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tenure.core.bound import nearest
+from tenure.core.error import InvalidRequest
+from tenure.core.tenant import ALL_ROLES, ANY_TENANT, ROLE_NAMES
+from tenure.server.caller import ALL_QUEUES, Grant
+
+PREFIX = "TENURE_"
+SECRET = frozenset({"tokens"})  # fields that are not shown
+
+
+class Token(msgspec.Struct, forbid_unknown_fields=True):
+    """A token, by the SHA-256 of its text. Roles: producer, worker, operator, admin."""
+
+    sha256: str
+    roles: tuple[str, ...] = tuple(ROLE_NAMES)
+    tenants: tuple[str, ...] = (ANY_TENANT,)
+    queues: tuple[str, ...] = ALL_QUEUES
+    rate: int = 0
+
+
+class Settings(msgspec.Struct, forbid_unknown_fields=True):
+    store: str = "sqlite:///tenure.db"
+    host: str = "127.0.0.1"
+    tcp: bool = True
+    tcp_port: int = 6789
+    unix: str = ""
+    stop_s: float = 10.0
+    log_level: str = "info"
+    tokens: dict[str, Token] = {}
+
+
+class Chosen(NamedTuple):
+    settings: Settings
+    sources: dict[str, str]  # where each value came from
+
+
+def choose(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: str = "") -> Chosen:
+    """`flags` are those that were given."""
+    values: dict[str, Any] = {}
+    sources = dict.fromkeys(Settings.__struct_fields__, "default")
+    for source, found in (
+        (file or "tenure.toml", read_file(file)),
+        ("environment", from_environment(environment)),
+        ("flag", dict(flags)),
+    ):
+        for name, value in found.items():
+            if name not in sources:
+                known = nearest(name, sources)
+                raise InvalidRequest(name, value, f"there is no such setting ({source}); {known}")
+            values[name] = value
+            sources[name] = source
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest("settings", str(error), "see docs/operations.md for every setting") from error
+    check(settings)
+    return Chosen(settings, sources)
+
+
+def read_file(path: str) -> dict[str, Any]:
+    """`tenure.toml` is read if it is there; a file that was named has to be."""
+    chosen = Path(path or "tenure.toml")
+    if not path and not chosen.exists():
+        return {}
+    try:
+        with chosen.open("rb") as file:
+            found = tomllib.load(file).get("server", {})
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise InvalidRequest("config", str(chosen), f"it cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidRequest("config", str(chosen), "[server] must be a table")
+    return found
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in Settings.__struct_fields__:
+        text = environment.get(PREFIX + name.upper())
+        if text is not None and name not in SECRET:
+            found[name] = text
+    return found
+
+
+def check(settings: Settings) -> None:
+    if not settings.tokens and not is_loopback(settings.host):
+        raise InvalidRequest(
+            "host", settings.host, "a public address needs authentication: add [server.tokens], or listen on 127.0.0.1"
+        )
+    for name, token in settings.tokens.items():
+        wrong = [role for role in token.roles if role not in ROLE_NAMES]
+        if wrong:
+            raise InvalidRequest(f"tokens.{name}.roles", wrong[0], "it must be one of " + ", ".join(ROLE_NAMES))
+        if len(token.sha256) != 64 or not token.tenants or not token.queues:
+            raise InvalidRequest(f"tokens.{name}", token.sha256[:8], "it needs a SHA-256 in hex, tenants, queues")
+    if not settings.tcp and not settings.unix:
+        raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def grants(settings: Settings) -> dict[str, Grant]:
+    found: dict[str, Grant] = {}
+    for name, token in settings.tokens.items():
+        roles = sum(ROLE_NAMES[role] for role in set(token.roles)) & ALL_ROLES
+        found[token.sha256.lower()] = Grant(name, roles, tuple(token.tenants), tuple(token.queues), token.rate)
+    return found

@@ -1,0 +1,253 @@
+"""The one place where an operation is authorised and executed, whatever door it came through.
+
+A door reads a command, translates it to a `Call` and hands it over with who calls. What lies out of a caller's reach is
+answered exactly as if it did not exist.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tenure.core import request
+from tenure.core.answer import Answers, Outcome
+from tenure.core.clock import Now
+from tenure.core.error import Forbidden, InvalidRequest, JobNotFound
+from tenure.core.record import EventPage, JobRecord
+from tenure.core.request import Batch, Change, Claim, Configure, Filter, Load, Settle
+from tenure.core.state import READY, RUNNING
+from tenure.core.tenant import ADMIN, OPERATOR, PRODUCER, WORKER, Context, OpId
+from tenure.server.caller import Caller
+from tenure.store.contract import Store
+from tenure.wire.speech import Call
+from tenure.wire.value import WireFilter
+
+READS = PRODUCER | WORKER | OPERATOR
+ROLES = {
+    "enqueue": PRODUCER,
+    "load": PRODUCER | ADMIN,
+    "claim": WORKER,
+    "settle": WORKER,
+    "extend": WORKER,
+    "append": WORKER,
+    "get": READS,
+    "stream": READS,
+    "find": PRODUCER | OPERATOR,
+    "count": PRODUCER | OPERATOR,
+    "watch": PRODUCER | OPERATOR,
+    "groups": OPERATOR,
+    "explain": OPERATOR,
+    "events": OPERATOR,
+}
+SUBJECT_ROLES = {
+    request.QUEUE: OPERATOR,
+    request.KEY: OPERATOR,
+    request.WORKER: WORKER | OPERATOR,
+    request.TENANT: ADMIN,
+    request.STORE: ADMIN,
+}
+OP_CHARS_MAX = 200
+RUNNING_PAGE = 1_000
+
+audit = logging.getLogger("tenure.audit")
+
+
+class Asked:
+    """What every request says besides its command."""
+
+    __slots__ = ("connection", "durability", "op_id", "tenant", "tenants", "trace")
+
+    def __init__(
+        self,
+        tenant: str = "",
+        tenants: list[str] | None = None,
+        op_id: str = "",
+        durability: str = "",
+        connection: int = 0,
+        trace: str = "",
+    ) -> None:
+        self.tenant = tenant
+        self.tenants = tenants
+        self.op_id = op_id
+        self.durability = durability
+        self.connection = connection
+        self.trace = trace
+
+
+class Telling(Protocol):
+    """A door through which workers can be told that a job they run was cancelled."""
+
+    @property
+    def has_workers(self) -> bool: ...
+
+    def tell_worker(self, worker: str, job: int) -> None: ...
+
+
+class Handler:
+    def __init__(self, store: Store, clock: Callable[[], Now], arm: Callable[[], None]) -> None:
+        """`arm` is told that a call is being made."""
+        self.store = store
+        self.clock = clock
+        self._arm = arm
+        self.doors: list[Telling] = []
+
+    async def execute(self, caller: Caller, asked: Asked, call: Call) -> Any:
+        """What the store answers."""
+        caller.spend()
+        verb = call.verb
+        arguments = call.arguments
+        roles = ROLES.get(verb)
+        if roles is None:
+            roles = self._roles_of(verb, arguments[0])
+        caller.need(roles, verb)
+        context = Context(
+            caller.tenant(asked.tenant),
+            caller.several(tuple(asked.tenants)) if asked.tenants else (),
+            caller.name,
+            caller.roles,
+            asked.trace,
+            self._op(caller, asked.op_id) if asked.op_id else None,
+            asked.connection,
+            asked.durability,
+        )
+        self._check_durability(asked.durability)
+        self._arm()
+        if verb == "change" or verb == "configure":
+            return await self._change(caller, context, verb, arguments)
+        if not caller.is_free:
+            return await self._within(caller, context, verb, arguments)
+        return await getattr(self.store, verb)(context, *arguments, self.clock())
+
+    def _roles_of(self, verb: str, asked: Any) -> int:
+        if verb == "change":
+            return PRODUCER | OPERATOR if asked.action == request.CANCEL else OPERATOR
+        roles = SUBJECT_ROLES[asked.subject]
+        return roles | WORKER if asked.subject == request.QUEUE and not asked.changes else roles
+
+    def _check_durability(self, durability: str) -> None:
+        if durability and durability not in self.store.capabilities.durability:
+            modes = ", ".join(self.store.capabilities.durability) or "none"
+            raise InvalidRequest("durability", durability, f"this store has: {modes}")
+
+    def _op(self, caller: Caller, text: str) -> OpId:
+        session, _, counter = text.rpartition(":")
+        if not session or not counter.isascii() or not counter.isdigit() or len(text) > OP_CHARS_MAX:
+            raise InvalidRequest("opId", text, "it must be a session and a counter, as in session:7")
+        return OpId(f"{caller.name}/{session}", int(counter))
+
+    # Changes: told to the audit, and to workers whose job is cancelled.
+
+    async def _change(self, caller: Caller, context: Context, verb: str, arguments: tuple[Any, ...]) -> Any:
+        asked = arguments[0]
+        running: list[JobRecord] = []
+        if verb == "change" and asked.action == request.CANCEL and any(door.has_workers for door in self.doors):
+            running = await self._running(context, asked)
+        if caller.is_free:
+            found = await getattr(self.store, verb)(context, asked, self.clock())
+        else:
+            found = await self._within(caller, context, verb, arguments)
+        if verb == "change" or asked.changes:
+            audit.info("%s", describe(context, asked))
+        for job in running:
+            for door in self.doors:
+                door.tell_worker(job.worker, job.id)
+        return found
+
+    async def _running(self, context: Context, change: Change) -> list[JobRecord]:
+        """The jobs that somebody works on and that are about to be cancelled; of a filter the first thousand."""
+        if change.ids is not None:
+            found = await self.store.get(context, change.ids, [], self.clock())
+            return [job for job in found if job is not None and job.state == "running"]
+        states = change.filter.states if change.filter is not None else 0
+        if change.filter is None or (states and not states & 1 << RUNNING):
+            return []
+        filter = Filter(**{**vars_of(change.filter), "states": 1 << RUNNING})
+        return list((await self.store.find(context, filter, RUNNING_PAGE, "", self.clock())).jobs)
+
+    # Callers that reach some queues only.
+
+    async def _within(self, caller: Caller, context: Context, verb: str, arguments: tuple[Any, ...]) -> Any:
+        asked = arguments[0]
+        now = self.clock()
+        call = getattr(self.store, verb)
+        if verb in ("enqueue", "load", "claim", "settle", "find", "configure"):
+            for queue in queues_of(asked):
+                caller.need_queue(queue)
+        elif verb == "get":
+            found = await call(context, *arguments, now)
+            return [job if job is not None and caller.reaches(job.queue) else None for job in found]
+        elif verb in ("watch", "explain", "stream"):
+            [job] = await self.store.get(context, [asked], [], now)
+            if job is None or not caller.reaches(job.queue):
+                raise JobNotFound(asked)
+        elif verb == "count":
+            counts = await call(context, asked, now)
+            return {queue: states for queue, states in counts.items() if caller.reaches(queue)}
+        elif verb == "groups":
+            if not caller.reaches(asked or "*"):
+                raise Forbidden(f"the token {caller.name!r} must name a queue that it reaches")
+        elif verb == "events":
+            page = await call(context, *arguments, now)
+            return EventPage(tuple(event for event in page.events if caller.reaches(event.queue)), page.cursor)
+        elif verb == "change":
+            return await self._change_within(caller, context, asked, now)
+        return await call(context, *arguments, now)
+
+    async def _change_within(self, caller: Caller, context: Context, change: Change, now: Now) -> Answers:
+        if change.ids is None:
+            for queue in queues_of(change.filter):
+                caller.need_queue(queue)
+            return await self.store.change(context, change, now)
+        jobs = await self.store.get(context, change.ids, [], now)
+        allowed = [job is not None and caller.reaches(job.queue) for job in jobs]
+        asked_for = change.ids
+        change.ids = [id for id, is_allowed in zip(asked_for, allowed, strict=True) if is_allowed]
+        answers = await self.store.change(context, change, now) if change.ids else Answers([], READY)
+        other: dict[int, Outcome] = {}
+        ids: list[int] = []
+        given = 0
+        for at, (id, is_allowed) in enumerate(zip(asked_for, allowed, strict=True)):
+            if not is_allowed:
+                ids.append(0)
+                other[at] = Outcome(0, error=JobNotFound(id))
+                continue
+            ids.append(answers.ids[given])
+            if answers.other is not None and given in answers.other:
+                other[at] = answers.other[given]
+            given += 1
+        return Answers(ids, answers.state, other, answers.count)
+
+
+def queues_of(asked: Any) -> list[str]:
+    """Every queue that a request names; `*` for all of them."""
+    if isinstance(asked, Batch):
+        return [asked.options.queue] if asked.each is None else [options.queue for options in asked.each]
+    if isinstance(asked, Claim):
+        return [pick.name for pick in asked.queues]
+    if isinstance(asked, Load):
+        return [] if asked.batch is None else queues_of(asked.batch)
+    if isinstance(asked, Settle):
+        return [queue for batch in asked.followups or () if batch is not None for queue in queues_of(batch)]
+    if isinstance(asked, Filter):
+        return [asked.queue or "*"]
+    if isinstance(asked, Configure):
+        return [asked.name] if asked.subject == request.QUEUE else [] if asked.subject == request.WORKER else ["*"]
+    return []
+
+
+def vars_of(filter: Filter) -> dict[str, Any]:
+    return {name: getattr(filter, name) for name in WireFilter.__struct_fields__}
+
+
+def describe(context: Context, asked: Change | Configure) -> str:
+    """A line for the audit: who did what to what."""
+    who = f"{context.principal or 'somebody'} for {context.tenant}"
+    if isinstance(asked, Configure):
+        changes = ", ".join(f"{name}={value!r}" for name, value in sorted(asked.changes.items()))
+        return f"{who}: {request.SUBJECT_NAMES[asked.subject]} {asked.name}: {changes}"
+    action = request.ACTION_NAMES[asked.action]
+    if asked.ids is not None:
+        shown = ", ".join(str(id) for id in asked.ids[:10]) + (", ..." if len(asked.ids) > 10 else "")
+        return f"{who}: {action} jobs {shown}"
+    assert asked.filter is not None
+    set_ = {name: value for name, value in vars_of(asked.filter).items() if value}
+    return f"{who}: {action} all with {set_}"

@@ -1,0 +1,110 @@
+"""The server: opens the store, then the doors; stops the other way round."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+from tenure.client.clock import read_clock
+from tenure.client.driver import Driver
+from tenure.core.clock import Now
+from tenure.core.error import Unavailable
+from tenure.server.auth import Gate
+from tenure.server.caller import Grant
+from tenure.server.config import Settings, grants
+from tenure.server.handler import Handler
+from tenure.server.tcp import Door
+from tenure.store.contract import Store
+
+BACKLOG = 1_024
+
+log = logging.getLogger("tenure.server")
+
+
+class Server:
+    def __init__(self, settings: Settings, store: Store, clock: Callable[[], Now] = read_clock) -> None:
+        self.settings = settings
+        self._driver = Driver(store, clock)
+        self.handler = Handler(store, clock, self._driver.arm)
+        tokens = grants(settings)
+        open_grant = None if tokens else Grant("anybody")
+        self.gate = Gate(lambda: clock().elapsed_ms, tokens, open_grant)
+        self._doors: list[Door] = []
+        self._listeners: list[asyncio.Server] = []
+        self._unix = ""
+        self.tcp_port = 0  # the one it listens on
+
+    async def start(self) -> None:
+        await self._driver.open()
+        try:
+            if self.settings.tcp:
+                await self._open_tcp()
+            if self.settings.unix:
+                await self._open_unix(self.settings.unix)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _open_tcp(self) -> None:
+        door = self._door("tcp")
+        loop = asyncio.get_running_loop()
+        try:
+            listener = await loop.create_server(
+                door.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG
+            )
+        except OSError as error:
+            where = f"{self.settings.host}:{self.settings.tcp_port}"
+            raise Unavailable(f"cannot listen on {where}: {error.strerror}; choose another --tcp-port") from error
+        self._listeners.append(listener)
+        self.tcp_port = listener.sockets[0].getsockname()[1]
+
+    async def _open_unix(self, path: str) -> None:
+        """Only this user may connect; a socket that nobody listens on any more is replaced."""
+        door = self._door("unix")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            if _is_abandoned(path):
+                os.unlink(path)
+            before = os.umask(0o177)
+            try:
+                listener.bind(path)
+            finally:
+                os.umask(before)
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            raise Unavailable(f"cannot listen on {path}: {error.strerror}; choose another --unix") from error
+        self._unix = path
+        self._listeners.append(await asyncio.get_running_loop().create_unix_server(door.protocol, sock=listener))
+
+    def _door(self, name: str) -> Door:
+        door = Door(self.handler, self.gate, name)
+        self._doors.append(door)
+        self.handler.doors.append(door)
+        return door
+
+    async def stop(self) -> None:
+        """Refuse new connections and requests, let those in progress end, then write everything down."""
+        for listener in self._listeners:
+            listener.close()
+        await asyncio.gather(*(door.close(self.settings.stop_s) for door in self._doors))
+        if self._unix:
+            with suppress(FileNotFoundError):
+                os.unlink(self._unix)
+        await self._driver.close()
+
+
+def _is_abandoned(path: str) -> bool:
+    if not os.path.exists(path):
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False

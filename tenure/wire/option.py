@@ -1,0 +1,186 @@
+"""What is asked of a job, as it goes over the public wire, and the options and extras it becomes.
+
+Names are those of the protocol: durations in milliseconds under plain names (`delay`, `ttl`, `timeout`), times in
+milliseconds since 1970. Older names for the same thing are read too.
+"""
+
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from tenure.core import bound, dependency, job, retry
+from tenure.core.error import InvalidRequest
+from tenure.core.job import DEFAULT_OPTIONS, Extras, Options
+from tenure.core.retry import Backoff
+
+# Public names of options and extras that differ from the core's, and other names under which they are known.
+CORE_NAMES = {
+    "delay": "delay_ms",
+    "ttl": "ttl_ms",
+    "timeout": "timeout_ms",
+    "lease": "lease_ms",
+    "idempotency_ttl": "idempotency_ttl_ms",
+    "debounce_ttl": "debounce_ms",
+    "debounce_max_wait": "debounce_max_wait_ms",
+    "debounce_id": "debounce_key",
+    "group_id": "group",
+    "keep_completed_age": "keep_completed_ms",
+    "keep_failed_age": "keep_failed_ms",
+}
+ALIASES = {"stall_timeout": "lease", "job_id": "custom_id", "group": "group_id", "debounce_key": "debounce_id"}
+PUBLIC_NAMES = {core: public for public, core in CORE_NAMES.items()}
+CHOICES: dict[str, tuple[str, ...]] = {
+    "on_conflict": job.CONFLICT_NAMES,
+    "debounce_mode": job.DEBOUNCE_NAMES,
+    "dependency_policy": dependency.POLICY_NAMES,
+}
+
+
+class WireBackoff(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """How long to wait before the next attempt; times in milliseconds."""
+
+    kind: str = retry.KIND_NAMES[retry.DEFAULT.kind]
+    base: int = retry.DEFAULT.base_ms
+    factor: float = retry.DEFAULT.factor
+    cap: int = retry.DEFAULT.cap_ms
+    delays: tuple[int, ...] = ()
+
+
+class JobFields(Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be asked of a job besides its queue and data."""
+
+    task: str | UnsetType = UNSET
+    codec: str | UnsetType = UNSET
+    schema_version: int | UnsetType = UNSET
+    priority: int | str | UnsetType = UNSET
+    delay: int | UnsetType = UNSET
+    run_at: int | UnsetType = UNSET
+    ttl: int | UnsetType = UNSET
+    expires_at: int | UnsetType = UNSET
+    timeout: int | UnsetType = UNSET
+    lease: int | UnsetType = UNSET
+    max_attempts: int | UnsetType | None = UNSET
+    backoff: WireBackoff | int | UnsetType = UNSET
+    custom_id: str | UnsetType = UNSET
+    unique_key: str | UnsetType = UNSET
+    idempotency_key: str | UnsetType = UNSET
+    idempotency_ttl: int | UnsetType = UNSET
+    on_conflict: str | UnsetType = UNSET
+    debounce_id: str | UnsetType = UNSET
+    debounce_ttl: int | UnsetType = UNSET
+    debounce_mode: str | UnsetType = UNSET
+    debounce_max_wait: int | UnsetType = UNSET
+    depends_on: list[int] | UnsetType = UNSET
+    dependency_policy: str | UnsetType = UNSET
+    group_id: str | UnsetType = UNSET
+    lifo: bool | UnsetType = UNSET
+    limit_keys: list[str] | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
+    remove_on_complete: bool | UnsetType = UNSET
+    remove_on_fail: bool | UnsetType = UNSET
+    keep_completed_age: int | UnsetType = UNSET
+    keep_completed_count: int | UnsetType = UNSET
+    keep_failed_age: int | UnsetType = UNSET
+    keep_failed_count: int | UnsetType = UNSET
+    trace: str | UnsetType = UNSET
+
+
+class JustData(Struct, forbid_unknown_fields=True):
+    """A job of a batch that asks for nothing of its own: most of them."""
+
+    data: Raw
+
+
+class Item(JobFields):
+    """A job of a batch with its own wishes over those of the batch."""
+
+    data: Raw = field(default_factory=lambda: Raw(b""))
+    queue: str | UnsetType = UNSET
+
+
+JOB_FIELDS = frozenset(JobFields.__struct_fields__)
+
+
+def asked(message: JobFields) -> dict[str, Any]:
+    """The fields that were given, by the core's names."""
+    found: dict[str, Any] = {}
+    for name in JOB_FIELDS:
+        value = getattr(message, name)
+        if value is not UNSET:
+            found[CORE_NAMES.get(name, name)] = value
+    return found
+
+
+def split(fields: dict[str, Any], is_old: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those that jobs may share and those of one job. `is_old`: said by a client of the older protocol."""
+    options: dict[str, Any] = {}
+    extras: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in bound.EXTRA_RULES:
+            extras[name] = value
+        elif name == "remove_on_complete":
+            if value:
+                options["keep_completed_ms"] = 0
+        elif name == "remove_on_fail":
+            if value:
+                options["keep_failed_ms"] = 0
+        elif name == "backoff":
+            options["backoff"] = backoff_of(value)
+        elif not (is_old and name == "max_attempts" and value == 0):
+            options[name] = value
+    return options, extras
+
+
+def backoff_of(value: WireBackoff | int) -> Backoff:
+    if isinstance(value, int):
+        value = WireBackoff("exponential", value)
+    if value.kind not in retry.KIND_NAMES:
+        raise InvalidRequest("backoff.kind", value.kind, "it must be one of " + ", ".join(retry.KIND_NAMES))
+    if not 1.0 <= value.factor <= 100.0:
+        raise InvalidRequest("backoff.factor", value.factor, "it must be from 1 to 100")
+    kind = retry.KIND_NAMES.index(value.kind)
+    if len(value.delays) > retry.DELAYS_MAX or (kind == retry.LISTED) != bool(value.delays):
+        raise InvalidRequest(
+            "backoff.delays", len(value.delays), f"it must list 1 to {retry.DELAYS_MAX} delays, for the kind list"
+        )
+    for name, delay in (("base", value.base), ("cap", value.cap), *(("delays", delay) for delay in value.delays)):
+        bound.duration_ms(f"backoff.{name}", delay)
+    return Backoff(kind, value.base, value.factor, value.cap, value.delays)
+
+
+# The way back, for a client.
+
+
+def fields_of(options: Options, extras: Extras | None = None) -> dict[str, Any]:
+    """What differs from the defaults, by public names; `queue` and `codec` always."""
+    found: dict[str, Any] = {"queue": options.queue, "codec": options.codec}
+    for name in bound.OPTION_RULES:
+        value = getattr(options, name)
+        if value == getattr(DEFAULT_OPTIONS, name) and name not in found:
+            continue
+        public = PUBLIC_NAMES.get(name, name)
+        if name in CHOICES:
+            value = CHOICES[name][value]
+        elif name == "max_attempts":
+            value = value or None
+        elif name == "backoff":
+            value = wire_backoff(value)
+        found[public] = value
+    if extras is not None:
+        found.update(extra_fields(extras))
+    return found
+
+
+def extra_fields(extras: Extras) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in bound.EXTRA_RULES:
+        value = getattr(extras, name)
+        if value or (name == "metadata" and value is not None):
+            found[PUBLIC_NAMES.get(name, name)] = value
+    return found
+
+
+def wire_backoff(backoff: Backoff) -> WireBackoff:
+    kind = retry.KIND_NAMES[backoff.kind]
+    return WireBackoff(kind, backoff.base_ms, backoff.factor, backoff.cap_ms, backoff.delays_ms)

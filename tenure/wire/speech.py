@@ -1,0 +1,214 @@
+"""How one side of a connection speaks: from what it says to values of the core, and back.
+
+Nothing here knows who asks or executes anything: a `Call` says which verb, with which values, and how to say the
+answer. Every value was checked when the call is made; a job of a batch that is wrong is answered alone.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tenure.core import bound, state
+from tenure.core.answer import Answers, Outcome
+from tenure.core.error import Error, InvalidRequest
+from tenure.core.job import Extras, Options
+from tenure.core.record import JobRecord
+from tenure.core.request import Batch, Filter
+from tenure.wire import value
+from tenure.wire.command import Reader
+from tenure.wire.format import Format, kept, shown
+from tenure.wire.option import JustData, asked, split
+
+OPTIONS_KEPT = 1_000
+OLD_STATES = {
+    "ready": "waiting",
+    "scheduled": "delayed",
+    "retrying": "delayed",
+    "running": "active",
+    "blocked": "waiting-children",
+    "cancelled": "failed",
+}
+STATE_CODES = {name: code for code, name in enumerate(state.STATE_NAMES)}
+OF_OLD_STATE = {
+    "waiting": ("ready",),
+    "delayed": ("scheduled", "retrying"),
+    "active": ("running",),
+    "waiting-children": ("blocked",),
+}
+Fields = dict[str, Any]
+
+
+class Call(NamedTuple):
+    verb: str
+    arguments: tuple[Any, ...]
+    answer: Callable[[Any], Fields]
+
+
+class Speech:
+    """How one side of a connection speaks: the format, and whether it is a client of the older protocol."""
+
+    def __init__(self, reader: Reader, is_old: bool = False) -> None:
+        self.reader = reader
+        self.form: Format = reader.form
+        self.is_old = is_old
+        self.now_ms = 0  # of the command that is being translated
+        self._options: dict[tuple[object, ...], Options] = {}
+
+    # Values that commands share.
+
+    def state(self, name: str) -> str:
+        return OLD_STATES.get(name, name) if self.is_old else name
+
+    def options(self, fields: Fields) -> Options:
+        """The same object for the same wishes, so that a store keeps it once."""
+        try:
+            key = tuple(sorted(fields.items()))
+            found = self._options.get(key)
+        except TypeError:  # a backoff, or something that is no value of a field
+            return bound.make_options(**fields)
+        if found is None:
+            found = bound.make_options(**fields)
+            if len(self._options) >= OPTIONS_KEPT:
+                self._options.clear()
+            self._options[key] = found
+        return found
+
+    def job(self, fields: Fields, queue: str | UnsetType) -> tuple[Options, Extras | None]:
+        options, extras = split(fields, self.is_old)
+        if queue is not UNSET:
+            options["queue"] = queue
+        if "codec" not in options:
+            options["codec"] = self.form.name
+        if "limit_keys" in options:
+            options["limit_keys"] = tuple(options["limit_keys"])
+        return self.options(options), bound.make_extras(**extras) if extras else None
+
+    def batch(self, message: Any, jobs: list[Any]) -> tuple[Batch, dict[int, Error]]:
+        """The jobs of a batch, and what is wrong with those that are left out of it."""
+        shared = asked(message)
+        codec = message.codec
+        if all(type(job) is JustData for job in jobs):
+            options, extras = self.job(shared, message.queue)
+            payloads = [kept(job.data, codec, self.form) for job in jobs]
+            return Batch(options, payloads, None if extras is None else [extras] * len(jobs), None), {}
+        return self._mixed(shared, message.queue, jobs)
+
+    def _mixed(self, shared: Fields, queue: str | UnsetType, jobs: list[Any]) -> tuple[Batch, dict[int, Error]]:
+        payloads: list[bytes] = []
+        all_extras: list[Extras | None] = []
+        each: list[Options] = []
+        wrong: dict[int, Error] = {}
+        for at, job in enumerate(jobs):
+            item = self.reader.item(job, not self.is_old) if type(job) is Raw else job
+            if isinstance(item, Error):
+                wrong[at] = item
+                continue
+            try:
+                own = {**shared, **asked(item)}
+                options, extras = self.job(own, queue if item.queue is UNSET else item.queue)
+                payloads.append(kept(item.data, own.get("codec", UNSET), self.form))
+            except Error as error:
+                wrong[at] = error
+                continue
+            each.append(options)
+            all_extras.append(extras)
+        has_extras = any(extras is not None for extras in all_extras)
+        first = each[0] if each else Options()
+        return Batch(first, payloads, all_extras if has_extras else None, each), wrong
+
+    def filter(self, which: Any) -> Filter:
+        names = [which.state] if isinstance(which.state, str) else which.state
+        states = 0
+        for name in names:
+            for own in OF_OLD_STATE.get(name, (name,)):
+                if own and own not in STATE_CODES:
+                    raise InvalidRequest("state", name, "it must be one of " + ", ".join(STATE_CODES))
+                states |= 1 << STATE_CODES[own] if own else 0
+        metadata = tuple(sorted(which.metadata.items()))
+        texts = (which.worker, which.error, which.fingerprint, which.reason)
+        times = (which.from_, which.to, which.ended_before)
+        for field, at in zip(("from", "to", "ended_before"), times, strict=True):
+            bound.instant_ms(field, at)
+        return Filter(
+            which.queue, states, which.task, which.tag, metadata, *texts, *times, which.group, which.custom_id_prefix
+        )
+
+    def record(self, found: JobRecord) -> Fields:
+        """A job for people: its payload as a value, and no field that says nothing."""
+        fields = {
+            name: value
+            for name, value in msgspec.structs.asdict(found).items()
+            if value or name in ("id", "attempt", "priority")
+        }
+        fields["state"] = self.state(found.state)
+        fields.pop("payload", None)
+        fields["data"] = self.shown_payload(found)
+        if found.result is not None:
+            fields["result"] = shown(found.result, found.codec, self.form)
+        return fields
+
+    def shown_payload(self, found: JobRecord) -> object:
+        return (
+            None
+            if found.payload_blob is not None and not found.payload
+            else shown(found.payload, found.codec, self.form)
+        )
+
+    # Answers.
+
+    def outcome(self, outcome: Outcome) -> Fields:
+        if outcome.error is not None:
+            return error_fields(outcome.error)
+        fields: Fields = {"ok": True, "id": outcome.id, "state": self.state(state.STATE_NAMES[outcome.state])}
+        if outcome.duplicate:
+            fields["duplicate"] = True
+        if outcome.replaced:
+            fields["replaced"] = True
+        if outcome.run_at:
+            fields["run_at"] = outcome.run_at
+        return fields
+
+    def one(self, answers: Answers) -> Fields:
+        outcome = answers.item(0)
+        if outcome.error is not None:
+            raise outcome.error
+        fields = self.outcome(outcome)
+        fields.setdefault("duplicate", False)
+        return fields
+
+    def each(self, answers: Answers) -> Fields:
+        results = [self.outcome(answers.item(at)) for at in range(len(answers))]
+        return {"ids": answers.ids, "results": results}
+
+
+def error_fields(error: Error) -> Fields:
+    fields: Fields = {"ok": False, "error": error.message, "code": error.code}
+    after = error.fields.get("retry_after_ms")
+    if after is not None:
+        fields["retryAfter"] = after
+    if error.fields:
+        fields["detail"] = error.fields
+    return fields
+
+
+def packed_answers(answers: Answers) -> Fields:
+    return {"answers": value.pack_answers(answers)}
+
+
+def merged(answers: Answers, wrong: dict[int, Error], count: int) -> Answers:
+    """The answers of a batch with those of the jobs that were left out of it, in the order in which they came."""
+    ids: list[int] = []
+    other: dict[int, Outcome] = {}
+    given = 0
+    for at in range(count):
+        if at in wrong:
+            ids.append(0)
+            other[at] = Outcome(0, error=wrong[at])
+            continue
+        ids.append(answers.ids[given])
+        if answers.other is not None and given in answers.other:
+            other[at] = answers.other[given]
+        given += 1
+    return Answers(ids, answers.state, other, answers.count)

@@ -22,6 +22,8 @@ PARKED: Final = 3  # waits for a limit key
 MEMBER: Final = 4  # waits in its group
 TIMED: Final = 5  # an alarm will make it ready
 
+NO_IDS: Final[list[int]] = []  # of leases that are over; never appended to
+
 PLACE_NAMES: Final = ("nowhere", "line", "aside", "parked", "member", "timed")
 
 

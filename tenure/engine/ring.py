@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from tenure.engine.alarm import QUEUE, TENANT, Alarm
 from tenure.engine.world import NO_QUEUE, UNLIMITED, Aside, Queue, Ring, Tenant, World
 
-PASSED_MAX: Final = 8  # entries that an empty ring holds on to
+LEFTOVERS_MAX: Final = 8  # entries that an empty ring holds on to
 
 
 def may_start(w: World, q: Queue) -> bool:
@@ -240,7 +240,7 @@ def _leave(w: World, q: Queue, ring: Ring) -> None:
 def _empty(ring: Ring) -> None:
     """Nothing in it counts: pass over all, and drop it once it is more than a few."""
     ring.head = len(ring.queues)
-    if ring.head > PASSED_MAX:
+    if ring.head > LEFTOVERS_MAX:
         ring.queues.clear()
         ring.turns.clear()
         ring.head = 0

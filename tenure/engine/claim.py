@@ -431,9 +431,8 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
         _note_connection(job, job.lease.connection)
     lease = taking.lease_for(w, job, q)
     job.lease = lease
-    lease.count += 1
     id = int(job.id)
-    lease.ids.append(id)
+    lease.add(id)
     job.state = RUNNING
     job.place = NOWHERE
     job.settled = SETTLE_NONE

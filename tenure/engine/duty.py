@@ -174,7 +174,7 @@ def expire_waiting(w: World, q: Queue, job: Job) -> None:
 def _end_leases(w: World, lease: Lease, budget: i64) -> i64:
     """All jobs still running under the lease lose it, by id; what is over the budget follows in the next step."""
     touched: i64 = 0
-    ids = lease.ids
+    ids = lease.listed()
     ids.sort(reverse=True)
     while ids and touched < budget:
         job = w.index.get(ids[-1])

@@ -24,7 +24,7 @@ from tenure.core.tenant import Context
 from tenure.core.token import claim_of
 from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.eventlog import NO_FAILURE
-from tenure.engine.job import NO_IDS, Job, Lease, payload_bytes
+from tenure.engine.job import Job, Lease, payload_bytes
 from tenure.engine.journal import HOLDOVER, IDEMPOTENCY, WINDOW
 from tenure.engine.parking import give_back
 from tenure.engine.place import (
@@ -77,7 +77,7 @@ def drop_from_lease(w: World, lease: Lease) -> None:
     lease.count -= 1
     if lease.count == 0:
         w.elapsed.cancel(lease)
-        lease.ids = NO_IDS  # a list of its own would be one more object for the collector as long as its jobs are kept
+        lease.clear()
 
 
 def shorten(w: World, lease: Lease) -> None:

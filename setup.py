@@ -12,6 +12,9 @@ from pathlib import Path
 from setuptools import Distribution, Extension, setup
 from setuptools.errors import BaseError, CCompilerError
 
+# Calls inside the library may be direct and inlined: nobody puts other functions in their place.
+COMPILER_FLAGS = ["-fno-semantic-interposition"] if os.name == "posix" else []
+
 # Modules that hold msgspec structs or exceptions only.
 EXCLUDED: frozenset[str] = frozenset({"tenure/core/error.py", "tenure/core/fact.py", "tenure/core/record.py"})
 
@@ -32,7 +35,8 @@ def has_compiler() -> bool:
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory, "probe.c")
         source.write_text(PROBE)
-        command = Distribution({"ext_modules": [Extension("probe", [str(source)])]}).get_command_obj("build_ext")
+        probe = Extension("probe", [str(source)], extra_compile_args=COMPILER_FLAGS)
+        command = Distribution({"ext_modules": [probe]}).get_command_obj("build_ext")
         command.build_lib = command.build_temp = directory
         try:
             command.ensure_finalized()
@@ -87,6 +91,8 @@ def extensions() -> list[Extension]:
 
     built = mypycify(compiled_modules(), opt_level="3", debug_level="0", multi_file=False)
     spare_the_trashcan([source for extension in built for source in extension.sources])
+    for extension in built:
+        extension.extra_compile_args.extend(COMPILER_FLAGS)
     return built
 
 

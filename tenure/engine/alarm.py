@@ -3,7 +3,8 @@
 The wheel has one bucket per second. An alarm is appended to its bucket's open chunk; a chunk of 1,024 is sorted and
 sealed. Only when a bucket comes due are its chunks merged, by a heap of their heads: a million alarms due in one
 millisecond cost no pause, and cancelling one costs a flag. A bucket that is mostly cancelled is rebuilt, so cancelled
-alarms far in the future do not pile up.
+alarms far in the future do not pile up. One without a live alarm is idle. It stays for the next that come due in that
+second, as those of short leases do one after the other; when most buckets are idle, the idle ones go.
 
 `due_ms` never changes: whoever wants another time cancels and makes a new alarm. Alarms fire in the order (due, kind,
 id).
@@ -37,6 +38,7 @@ SWEEP: Final = 18  # a slowed sweep goes on
 
 CHUNK: Final = 1024
 BUCKET_MS: Final = 1000
+IDLE_MIN: Final = 64  # so many idle buckets are no burden
 
 
 @mypyc_attr(acyclic=True, allow_interpreted_subclasses=False)
@@ -66,6 +68,9 @@ class Bucket:
         if len(self.open) >= CHUNK:
             self.seal()
 
+    def is_idle(self) -> bool:
+        return self.dead == self.size
+
     def seal(self) -> None:
         if self.open:
             self.open.sort(key=_order)
@@ -88,7 +93,11 @@ class Bucket:
 class Wheel:
     def __init__(self) -> None:
         self._buckets: dict[int, Bucket] = {}
-        self._seconds: list[int] = []  # heap of the keys of _buckets, and of some that are gone
+        self._seconds: list[int] = []  # heap of the keys of _buckets
+        self._idle: i64 = 0  # buckets without a live alarm
+        # The last bucket that was looked up.
+        self._last: Bucket | None = None
+        self._last_second: i64 = -1
         # The bucket being drained: its chunks' heads as a heap, and which second it is. Late arrivals join the heap.
         self._draining: i64 = -1
         self._heads: list[tuple[int, int, int, int]] = []
@@ -105,12 +114,20 @@ class Wheel:
             self._chunks.append([alarm])
             heappush(self._heads, (int(alarm.due_ms), int(alarm.kind), int(alarm.id), len(self._chunks) - 1))
             return
-        bucket = self._buckets.get(second)
+        bucket = self._bucket(second)
         if bucket is None:
             bucket = Bucket()
             self._buckets[second] = bucket
             heappush(self._seconds, second)
+        elif bucket.is_idle():
+            self._idle -= 1
         bucket.add(alarm)
+
+    def _bucket(self, second: i64) -> Bucket | None:
+        if second != self._last_second:
+            self._last = self._buckets.get(second)
+            self._last_second = second if self._last is not None else -1
+        return self._last
 
     def cancel(self, alarm: Alarm) -> None:
         if not alarm.live:
@@ -118,16 +135,27 @@ class Wheel:
         alarm.live = False
         self.live -= 1
         second: i64 = alarm.due_ms // BUCKET_MS
-        bucket = self._buckets.get(second)
+        bucket = self._bucket(second)
         if bucket is None:
             return
         bucket.dead += 1
-        if bucket.dead == bucket.size:
-            del self._buckets[second]
-            if len(self._seconds) > 2 * len(self._buckets) + 1024:
-                self._seconds = sorted(self._buckets)
-        elif bucket.dead * 2 > bucket.size and bucket.size > 8:
+        if bucket.dead * 2 > bucket.size and bucket.size > 8:
             bucket.rebuild()
+        if bucket.is_idle():
+            self._idle += 1
+            if self._idle * 2 > len(self._buckets) + IDLE_MIN:
+                self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        for second in [second for second, bucket in self._buckets.items() if bucket.is_idle()]:
+            del self._buckets[second]
+        self._seconds = sorted(self._buckets)
+        self._idle = 0
+        self._forget_last()
+
+    def _forget_last(self) -> None:
+        self._last = None
+        self._last_second = -1
 
     def peek(self, now_ms: i64) -> None:
         """Make `next_ms` exact as far as `now_ms`: it is the time of the first live alarm, or after `now_ms`."""
@@ -172,9 +200,10 @@ class Wheel:
 
     def _drain(self, second: i64) -> None:
         heappop(self._seconds)
-        bucket = self._buckets.pop(second, None)
-        if bucket is None:
-            return
+        bucket = self._buckets.pop(second)
+        self._forget_last()
+        if bucket.is_idle():
+            self._idle -= 1
         bucket.seal()
         self._draining = second
         self._chunks = bucket.sealed

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from heapq import heappop, heappush
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from tenure.core.answer import Claimed
 from tenure.core.job import LEASE_DEFAULT_MS
@@ -30,6 +30,7 @@ from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rota
 PASSED_MAX: Final = 1_000  # jobs a step may put elsewhere without leasing them
 
 
+@mypyc_attr(acyclic=True)
 class Taking:
     """One claim at work: what is left to take, and what was taken."""
 
@@ -42,7 +43,7 @@ class Taking:
         self.answer = Claimed()
         self.number: i64 = 0
         self.lease: Lease | None = None
-        self.leases: list[Lease] = []
+        self.leases: list[Lease] | None = None  # all of them, when there are several
         # Jobs in a row with the same options, tenant and lease share their columns' entries, written when the row ends.
         self.row_spec: Spec = NO_SPEC
         self.row_lease: Lease | None = None
@@ -52,12 +53,15 @@ class Taking:
         """The lease of this claim with the length this job asks for."""
         length: i64 = self.claim.lease_ms or job.spec.options.lease_ms or q.lease_ms or LEASE_DEFAULT_MS
         lease = self.lease
-        if lease is not None and lease.length_ms == length:
-            return lease
-        for lease in self.leases:
+        if lease is not None:
             if lease.length_ms == length:
-                self.lease = lease
                 return lease
+            if self.leases is None:
+                self.leases = [lease]
+            for lease in self.leases:
+                if lease.length_ms == length:
+                    self.lease = lease
+                    return lease
         if self.number == 0:
             w.last_claim += 1
             self.number = w.last_claim
@@ -72,7 +76,8 @@ class Taking:
             self.connection,
         )
         w.elapsed.add(lease)
-        self.leases.append(lease)
+        if self.leases is not None:
+            self.leases.append(lease)
         self.lease = lease
         return lease
 
@@ -426,9 +431,8 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
         _note_connection(job, job.lease.connection)
     lease = taking.lease_for(w, job, q)
     job.lease = lease
-    lease.count += 1
     id = int(job.id)
-    lease.ids.append(id)
+    lease.add(id)
     job.state = RUNNING
     job.place = NOWHERE
     job.settled = SETTLE_NONE

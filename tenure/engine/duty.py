@@ -4,6 +4,8 @@ Each step does at most 1,000 jobs' worth of it, alarms first, so no step is long
 is owed stands in one line and is done in the order it was recorded.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from tenure.core import bound, dependency, event
@@ -69,8 +71,8 @@ from tenure.engine.world import (
     World,
 )
 
-BUDGET = bound.OTHERS_PER_STEP
-SCAN_PER_STEP = 20_000
+BUDGET: Final = bound.OTHERS_PER_STEP
+SCAN_PER_STEP: Final = 20_000
 
 
 def ring_alarms(w: World, budget: i64) -> i64:
@@ -172,7 +174,7 @@ def expire_waiting(w: World, q: Queue, job: Job) -> None:
 def _end_leases(w: World, lease: Lease, budget: i64) -> i64:
     """All jobs still running under the lease lose it, by id; what is over the budget follows in the next step."""
     touched: i64 = 0
-    ids = lease.ids
+    ids = lease.listed()
     ids.sort(reverse=True)
     while ids and touched < budget:
         job = w.index.get(ids[-1])

@@ -77,7 +77,7 @@ def drop_from_lease(w: World, lease: Lease) -> None:
     lease.count -= 1
     if lease.count == 0:
         w.elapsed.cancel(lease)
-        lease.ids = []
+        lease.clear()
 
 
 def shorten(w: World, lease: Lease) -> None:

@@ -83,8 +83,11 @@ class EventLog:
         self._reason: str = ""
         self._failed: Failed = NO_FAILURE
         self._last_id: i64 = 0
-        self._encoded_worker: str = ""  # the last one written, and its bytes: most runs are of the same worker
+        # The last ones written, and their bytes: most runs are of the same worker, or end for the same reason.
+        self._encoded_worker: str = ""
         self._worker_bytes: bytes = _text("")
+        self._encoded_reason: str = ""
+        self._reason_bytes: bytes = _text("")
 
     def resume(self, seq: i64, at: i64) -> None:
         """Go on after an event that an earlier log gave."""
@@ -255,10 +258,13 @@ class EventLog:
         write_i64_le(out, self._at)
         write_i64_le(out, self.seq)
         out.write(spec_head(spec))
-        if worker is not self._encoded_worker:
-            self._encoded_worker = worker
-            self._worker_bytes = _text(worker)
-        out.write(self._worker_bytes)
+        if not worker:
+            out.append(u8(0))
+        else:
+            if worker is not self._encoded_worker:
+                self._encoded_worker = worker
+                self._worker_bytes = _text(worker)
+            out.write(self._worker_bytes)
         if layout == L_ENQUEUED or layout == L_IMPORTED:
             options = spec.options
             put_signed(out, options.priority)
@@ -267,10 +273,16 @@ class EventLog:
             for key in options.limit_keys:
                 put_text(out, key)
         elif layout == L_ENDED or layout == L_PLAIN:
-            if not reason and failed is NO_FAILURE:
-                out.write(b"\0\0\0\0")
+            if not reason:
+                out.append(u8(0))
+            else:
+                if reason is not self._encoded_reason:
+                    self._encoded_reason = reason
+                    self._reason_bytes = _text(reason)
+                out.write(self._reason_bytes)
+            if failed is NO_FAILURE:
+                out.write(b"\0\0\0")
                 return
-            put_text(out, reason)
             put_text(out, failed.type)
             put_text(out, clip("message", failed.message, MESSAGE_BYTES_MAX))
             put_text(out, failed.fingerprint)

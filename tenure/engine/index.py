@@ -28,8 +28,12 @@ class Page:
 class Index:
     def __init__(self) -> None:
         self._pages: dict[int, Page] = {}
+        # The last page that was asked for or added to, and the last that was removed from: old jobs go while new ones
+        # come.
         self._last: Page | None = None
         self._last_number: i64 = -1
+        self._going: Page | None = None
+        self._going_number: i64 = -1
         self._newest: i64 = -1
         self.size: i64 = 0
 
@@ -74,8 +78,12 @@ class Index:
 
     def remove(self, id: i64) -> None:
         number: i64 = id >> PAGE_BITS
-        page = self._page(number)
-        assert page is not None, "the job is not in the index"
+        page = self._going
+        if page is None or number != self._going_number:
+            page = self._pages.get(number)
+            assert page is not None, "the job is not in the index"
+            self._going = page
+            self._going_number = number
         slots = page.slots
         if slots is None:
             assert page.few is not None
@@ -86,6 +94,7 @@ class Index:
         self.size -= 1
         if page.live == 0:
             del self._pages[number]
+            self._going = None
             if number == self._last_number:
                 self._last = None
                 self._last_number = -1

@@ -22,6 +22,8 @@ PARKED: Final = 3  # waits for a limit key
 MEMBER: Final = 4  # waits in its group
 TIMED: Final = 5  # an alarm will make it ready
 
+NO_IDS: Final[list[int]] = []  # of leases that need no list; never appended to
+
 PLACE_NAMES: Final = ("nowhere", "line", "aside", "parked", "member", "timed")
 
 
@@ -59,7 +61,35 @@ class Lease(Alarm):
         self.until_wall_ms: i64 = until_wall_ms
         self.connection: i64 = connection
         self.count: i64 = 0  # jobs that run under it
-        self.ids: list[int] = []  # all jobs it was given, ended ones included until there are too many of them
+        # All jobs it was given, ended ones included until there are too many of them. The only one has no list: leases
+        # of one job are many, and each list is an object for the collector.
+        self.lone: i64 = 0
+        self.ids: list[int] = NO_IDS
+
+    def add(self, id: int) -> None:
+        """One more job runs under it."""
+        self.count += 1
+        if self.ids is not NO_IDS:
+            self.ids.append(id)
+        elif self.lone == 0:
+            self.lone = id
+        else:
+            self.ids = [int(self.lone), id]
+            self.lone = 0
+
+    def listed(self) -> list[int]:
+        """Its jobs as a list of its own, to be read and shortened."""
+        if self.lone:
+            self.ids = [int(self.lone)]
+            self.lone = 0
+        return self.ids
+
+    def has(self, id: i64) -> bool:
+        return self.lone == id or int(id) in self.ids
+
+    def clear(self) -> None:
+        self.lone = 0
+        self.ids = NO_IDS
 
 
 @mypyc_attr(acyclic=True)

@@ -17,31 +17,24 @@ from tenure.engine.job import NO_JOB, Job
 
 CHUNK: Final = 1024
 CHUNK_MAX: Final = 2048
+KEPT_MAX: Final = 8  # an empty line holds on to a chunk that is no longer than that
 NO_RANKS: Final[list[int]] = []  # of orders that have no table of lines; never pushed to
 
 
 class Line:
     def __init__(self) -> None:
         self.chunks: list[list[Job]] = []
-        self.head: i64 = 0  # chunks[0][:head] are NO_JOB
+        self.head: i64 = 0  # chunks[0][:head] are NO_JOB; all of it when the line is empty
         self.size: i64 = 0
 
     def before(self, a: Job, b: Job) -> bool:
         return a.number < b.number if a.rank == b.rank else a.rank < b.rank
 
     def push(self, job: Job) -> None:
+        if self.size == 0 or self.before(self.chunks[-1][-1], job):
+            self.append(job)
+            return
         self.size += 1
-        chunks = self.chunks
-        if not chunks:
-            chunks.append([job])
-            return
-        last = chunks[-1]
-        if self.before(last[-1], job):
-            if len(last) < CHUNK:
-                last.append(job)
-            else:
-                chunks.append([job])
-            return
         self._insert(job)
 
     def append(self, job: Job) -> None:
@@ -64,12 +57,12 @@ class Line:
         head: i64 = self.head
         job = chunk[head]
         self.size -= 1
-        if head + 1 == len(chunk):
-            del self.chunks[0]
-            self.head = 0
-        else:
+        if head + 1 < len(chunk) or (self.size == 0 and head < KEPT_MAX):
             chunk[head] = NO_JOB
             self.head = head + 1
+        else:
+            del self.chunks[0]
+            self.head = 0
         return job
 
     def remove(self, job: Job) -> None:

@@ -59,15 +59,16 @@ def keep(w: World, q: Queue, job: Job) -> None:
         return
     line = kept.line
     line.push(job)
+    first = line.first()
     if not kept.in_heap:
         kept.in_heap = True
         heappush(w.kept_heap, _heap_entry(job, kept))
-    elif line.first() is job and job.ended_at < w.wall_ms:
+    elif first is job and job.ended_at < w.wall_ms:
         w.is_heap_stale = True  # it was imported: the others end now
-    if kept.alarm is None or line.first() is job:
+    if kept.alarm is None or first is job:
         _set_alarm(w, kept)
     if kept.count_max != UNLIMITED and line.size > kept.count_max and not kept.over:
-        if w.wall_ms >= line.first().ended_at + KEEP_MIN_MS:
+        if w.wall_ms >= first.ended_at + KEEP_MIN_MS:
             kept.over = True
             w.over.append(int(kept.number))
         elif line.size == kept.count_max + 1:

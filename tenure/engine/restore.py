@@ -278,8 +278,7 @@ class Restore:
         w.tenants[q.tenant].running += 1
         lease = job.lease
         assert lease is not None, f"job {int(job.id)} runs without a lease"
-        lease.count += 1
-        lease.ids.append(int(job.id))
+        lease.add(int(job.id))
         timeout = self._rows.timeouts.get(int(job.id))
         if timeout is not None:
             job.alarm = Alarm(timeout, kinds.TIMEOUT, job.id)
@@ -302,7 +301,7 @@ class Restore:
             elif self.elapsed_ms < lease.due_ms and lease.due_ms < least:
                 lease.due_ms = least
                 lease.until_wall_ms = w.wall_ms + (least - w.elapsed_ms)
-                for id in lease.ids:
+                for id in lease.listed():
                     job = w.index.get(id)
                     assert job is not None
                     w.journal.touch(job)

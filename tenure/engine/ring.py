@@ -8,11 +8,14 @@ of them; a claim for one tenant alone counts in none, because it takes nothing f
 """
 
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 from mypy_extensions import i64
 
 from tenure.engine.alarm import QUEUE, TENANT, Alarm
 from tenure.engine.world import NO_QUEUE, UNLIMITED, Aside, Queue, Ring, Tenant, World
+
+LEFTOVERS_MAX: Final = 8  # entries that an empty ring holds on to
 
 
 def may_start(w: World, q: Queue) -> bool:
@@ -229,12 +232,20 @@ def _leave(w: World, q: Queue, ring: Ring) -> None:
     q.left_at = w.step
     ring.valid -= 1
     if ring.valid == 0:
-        ring.queues.clear()
-        ring.turns.clear()
-        ring.late.clear()
-        ring.head = 0
+        _empty(ring)
     elif len(ring.queues) - ring.head + len(ring.late) > 2 * ring.valid + 64:
         _rebuild(w, ring)
+
+
+def _empty(ring: Ring) -> None:
+    """Nothing in it counts: pass over all, and drop it once it is more than a few."""
+    ring.head = len(ring.queues)
+    if ring.head > LEFTOVERS_MAX:
+        ring.queues.clear()
+        ring.turns.clear()
+        ring.head = 0
+    if ring.late:
+        ring.late.clear()
 
 
 def _insert(ring: Ring, turn: i64, number: i64) -> None:

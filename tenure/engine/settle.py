@@ -468,8 +468,7 @@ def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease
         lease = Lease(due, w.next_alarm_id(), old.token, old.worker, old.length_ms, until, old.connection)
         w.elapsed.add(lease)
         fresh[key] = lease
-    lease.count += 1
-    lease.ids.append(int(job.id))
+    lease.add(int(job.id))
     job.lease = lease
     w.journal.touch(job)
     drop_from_lease(w, old)

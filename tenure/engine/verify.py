@@ -354,7 +354,7 @@ def _verify_leases(jobs: list[Job], found: Findings) -> None:
         lease = job.lease
         if job.state == RUNNING and lease is not None:
             counts[int(lease.id)] = counts.get(int(lease.id), 0) + 1
-            found.expect(int(job.id) in lease.ids, f"job {int(job.id)} is not in its lease's list")
+            found.expect(lease.has(job.id), f"job {int(job.id)} is not in its lease's list")
             token = tokens.setdefault(claim_of(lease.token), lease.token)
             found.expect(token == lease.token, f"claim {claim_of(lease.token)} has two tokens")
     for job in jobs:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenure.engine.alarm import CHUNK, NEVER, Alarm, Wheel
+from tenure.engine.alarm import CHUNK, IDLE_MIN, NEVER, Alarm, Wheel
 
 YEAR_MS = 366 * 86_400_000
 
@@ -35,6 +35,8 @@ def check_counts(wheel: Wheel) -> None:
         held = [*bucket.open, *(alarm for chunk in bucket.sealed for alarm in chunk)]
         assert bucket.size == len(held)
         assert bucket.dead == sum(1 for alarm in held if not alarm.live)
+    assert wheel._idle == sum(1 for bucket in wheel._buckets.values() if bucket.is_idle())
+    assert sorted(wheel._seconds) == sorted(wheel._buckets)
 
 
 # Steps: add an alarm so far ahead of kind and id, cancel one, or let time pass and take so many of those due.
@@ -224,6 +226,40 @@ def test_cancelled_alarms_of_many_far_seconds_do_not_pile_up() -> None:
     assert wheel.live == 0
     assert stored(wheel) <= 2_000
     assert len(wheel._buckets) <= 2_000
+    check_counts(wheel)
+
+
+def test_second_whose_alarms_are_all_cancelled_is_used_again() -> None:
+    """As the leases of a worker that takes one job after the other."""
+    wheel = Wheel()
+    wheel.add(Alarm(YEAR_MS, 0, 0))
+    made = set()
+    for id in range(1_000):
+        alarm = Alarm(30_000, 0, id)
+        wheel.add(alarm)
+        wheel.cancel(alarm)
+        made.add(wheel._buckets[30])
+        check_counts(wheel)
+    assert len(made) == 1
+    assert stored(wheel) <= 10
+    last = Alarm(30_001, 0, 0)
+    wheel.add(last)
+    assert drain(wheel, 31_000) == [last]
+    check_counts(wheel)
+
+
+def test_only_live_seconds_are_left_when_most_are_idle() -> None:
+    wheel = Wheel()
+    alarms = [Alarm(second * 1_000, 0, second) for second in range(1_000)]
+    for alarm in alarms:
+        wheel.add(alarm)
+    for alarm in alarms:
+        if alarm.id % 100:
+            wheel.cancel(alarm)
+            check_counts(wheel)
+    assert len(wheel._buckets) <= 10 + IDLE_MIN
+    assert [int(alarm.id) for alarm in drain(wheel, 1_000_000)] == list(range(0, 1_000, 100))
+    assert (wheel._idle, len(wheel._buckets)) == (0, 0)
 
 
 def test_wheel_that_was_drained_holds_nothing() -> None:

@@ -1,8 +1,11 @@
-"""Making a store of a backup: beside its place first, checked through and through, then there in one step."""
+"""Making a store of a backup: beside its place first, checked through and through, then there in one step.
+
+Its blobs go to a folder of their own in the place that is given (tenure/store/embedded/home.py), before that step.
+"""
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +15,14 @@ from tenure.core.clock import Now
 from tenure.core.error import Unavailable
 from tenure.ops.catalog import choose, read_entry
 from tenure.ops.error import BackupDamaged, Refused
-from tenure.ops.fetch import fetch
-from tenure.ops.manifest import Manifest
+from tenure.ops.fetch import fetch, fetch_blob
+from tenure.ops.home import BLOB_WORKERS, Home
+from tenure.ops.manifest import Blob, Manifest
 from tenure.ops.place import Place, sync_folder
 from tenure.ops.progress import Progress, silent
 from tenure.ops.transfer import in_order
-from tenure.store.embedded.copy import become_a_store, find_damage
+from tenure.store.blob.place import Place as BlobPlace
+from tenure.store.embedded.copy import become_a_store, find_damage, read_about, read_blobs
 from tenure.store.embedded.file import lock_file, refuse_network
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -26,6 +31,7 @@ SIDE_FILES = ("-wal", "-shm", "-journal")
 @dataclass(frozen=True, slots=True)
 class Restored:
     manifest: Manifest
+    blobs_in: str  # where its blobs are; empty when it has none
     took_ms: int
 
 
@@ -36,14 +42,22 @@ def restore(
     at_ms: int | None = None,
     force: bool = False,
     progress: Progress = silent,
+    blobs: BlobPlace | None = None,
 ) -> Restored:
     """Nothing is at `target` but what was there before, or all of the backup."""
     began = clock()
     manifest = read_entry(place, choose(place, at_ms))
+    needs_blobs = bool(manifest.blobs or manifest.lost)
+    if needs_blobs and blobs is None:
+        raise Refused(
+            f"the backup {manifest.name} has {len(manifest.blobs)} blobs; name a place for them in the URL, as in"
+            f" sqlite:///{target}?blobs=./jobs.blobs"
+        )
     target = target.absolute()
     refuse_network(target)
     owner = _own(target)
     partial = Path(f"{target}-restoring")
+    home: Home | None = None
     try:
         if target.exists() and not force:
             raise Refused(f"{target} exists; choose another file, or replace it with --force")
@@ -52,13 +66,22 @@ def restore(
         progress("checking", 0, manifest.size_bytes)
         if damage := find_damage(partial):
             raise BackupDamaged(f"the backup {manifest.name} is of a damaged store: {damage[0]}; restore an older one")
+        _check_blobs(manifest, partial)
         progress("checking", manifest.size_bytes, manifest.size_bytes)
+        if blobs is not None and needs_blobs:
+            home = Home(blobs, read_about(partial))
+            _bring_blobs(place, manifest, home, progress)
         _put_in_place(partial, target)
+    except BaseException:
+        if home is not None and partial.exists():  # the file that names them is not in its place
+            with suppress(Unavailable):
+                home.clear()
+        raise
     finally:
         for suffix in ("", *SIDE_FILES):
             Path(f"{partial}{suffix}").unlink(missing_ok=True)
         os.close(owner)
-    return Restored(manifest, clock().elapsed_ms - began.elapsed_ms)
+    return Restored(manifest, "" if home is None else str(home), clock().elapsed_ms - began.elapsed_ms)
 
 
 def _own(target: Path) -> int:
@@ -76,15 +99,43 @@ def _own(target: Path) -> int:
 def _write(place: Place, manifest: Manifest, partial: Path, progress: Progress) -> None:
     numbers = range(len(manifest.chunks))
     done_bytes = 0
+    total_bytes = manifest.size_bytes + manifest.blob_bytes
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
             for content in in_order(lambda n: fetch(place, manifest.chunks[n], manifest.length_of(n)), numbers):
                 file.write(content)
                 done_bytes += len(content)
-                progress("fetching", done_bytes, manifest.size_bytes)
+                progress("fetching", done_bytes, total_bytes)
     except OSError as error:
         raise Unavailable(f"{partial} cannot be written: {error.strerror}; free some space, then try again") from error
+
+
+def _check_blobs(manifest: Manifest, partial: Path) -> None:
+    """The backup has every blob that its jobs need, or says that the store had it not."""
+    if not read_about(partial).has_blobs:
+        return
+    missing = read_blobs(partial).keys() - {blob.name for blob in manifest.blobs} - set(manifest.lost)
+    if missing:
+        raise BackupDamaged(
+            f"the backup {manifest.name} lacks {len(missing)} blobs of its jobs, {min(missing)} for one;"
+            " restore another one"
+        )
+
+
+def _bring_blobs(place: Place, manifest: Manifest, home: Home, progress: Progress) -> None:
+    done_bytes = manifest.size_bytes
+    total_bytes = manifest.size_bytes + manifest.blob_bytes
+
+    def bring(blob: Blob) -> int:
+        home.put(blob.name, fetch_blob(place, blob))
+        return blob.size_bytes
+
+    with closing(in_order(bring, manifest.blobs, BLOB_WORKERS)) as brought:
+        for size_bytes in brought:
+            done_bytes += size_bytes
+            progress("fetching", done_bytes, total_bytes)
+    home.own()
 
 
 def _put_in_place(partial: Path, target: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 
 from tenure.core.clock import Now
-from tenure.core.error import Unavailable
+from tenure.core.error import Error, Unavailable
 from tenure.ops.catalog import choose, read_entry
 from tenure.ops.error import BackupDamaged, Refused
 from tenure.ops.fetch import fetch, fetch_blob
@@ -57,29 +57,34 @@ def restore(
     refuse_network(target)
     owner = _own(target)
     partial = Path(f"{target}-restoring")
+    ready = Path(f"{target}-restored")  # a store of its own already, in the wrong place
     home: Home | None = None
     try:
         if target.exists() and not force:
             raise Refused(f"{target} exists; choose another file, or replace it with --force")
+        _clear_after_a_kill(ready, blobs)
         _write(place, manifest, partial, progress)
         become_a_store(partial, began.wall_ms - manifest.at)
+        os.rename(partial, ready)
+        sync_folder(target.parent)
         progress("checking", 0, manifest.size_bytes)
-        if damage := find_damage(partial):
+        if damage := find_damage(ready):
             raise BackupDamaged(f"the backup {manifest.name} is of a damaged store: {damage[0]}; restore an older one")
-        _check_blobs(manifest, partial)
+        _check_blobs(manifest, ready)
         progress("checking", manifest.size_bytes, manifest.size_bytes)
         if blobs is not None and needs_blobs:
-            home = Home(blobs, read_about(partial))
+            home = Home(blobs, read_about(ready))
             _bring_blobs(place, manifest, home, progress)
-        _put_in_place(partial, target)
+        _put_in_place(ready, target)
     except BaseException:
-        if home is not None and partial.exists():  # the file that names them is not in its place
+        if home is not None and ready.exists():  # the file that names them is not in its place
             with suppress(Unavailable):
                 home.clear()
         raise
     finally:
         for suffix in ("", *SIDE_FILES):
             Path(f"{partial}{suffix}").unlink(missing_ok=True)
+            Path(f"{ready}{suffix}").unlink(missing_ok=True)
         os.close(owner)
     return Restored(manifest, "" if home is None else str(home), clock().elapsed_ms - began.elapsed_ms)
 
@@ -111,11 +116,21 @@ def _write(place: Place, manifest: Manifest, partial: Path, progress: Progress) 
         raise Unavailable(f"{partial} cannot be written: {error.strerror}; free some space, then try again") from error
 
 
-def _check_blobs(manifest: Manifest, partial: Path) -> None:
-    """The backup has every blob that its jobs need, or says that the store had it not."""
-    if not read_about(partial).has_blobs:
+def _clear_after_a_kill(ready: Path, blobs: BlobPlace | None) -> None:
+    """An earlier run brought blobs for a store that it did not put in its place: they are nobody's."""
+    if blobs is None or not ready.exists():
         return
-    missing = read_blobs(partial).keys() - {blob.name for blob in manifest.blobs} - set(manifest.lost)
+    with suppress(Error):
+        about = read_about(ready)
+        if about.blob_home:
+            Home(blobs, about).clear()
+
+
+def _check_blobs(manifest: Manifest, ready: Path) -> None:
+    """The backup has every blob that its jobs need, or says that the store had it not."""
+    if not read_about(ready).has_blobs:
+        return
+    missing = read_blobs(ready).keys() - {blob.name for blob in manifest.blobs} - set(manifest.lost)
     if missing:
         raise BackupDamaged(
             f"the backup {manifest.name} lacks {len(missing)} blobs of its jobs, {min(missing)} for one;"
@@ -138,12 +153,12 @@ def _bring_blobs(place: Place, manifest: Manifest, home: Home, progress: Progres
     home.own()
 
 
-def _put_in_place(partial: Path, target: Path) -> None:
+def _put_in_place(ready: Path, target: Path) -> None:
     """A log that the old file left must not be applied to the new one.
 
     It is moved into the old file first: if the power fails before the new one is there, the old one is whole.
     """
-    descriptor = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(ready, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -158,5 +173,5 @@ def _put_in_place(partial: Path, target: Path) -> None:
     for suffix in SIDE_FILES:
         Path(f"{target}{suffix}").unlink(missing_ok=True)
     sync_folder(target.parent)
-    os.rename(partial, target)
+    os.rename(ready, target)
     sync_folder(target.parent)

@@ -1,7 +1,8 @@
 """`python -m tests.backup.child FOLDER`: restores over a store, killed at each of its steps on the disk in turn.
 
 FOLDER has `backups`, and in `before` the store (`jobs.db`, `blobs`) that is replaced. After every kill the store is
-opened, and a line says which one it was: the contents of its jobs, in order. Each part is a process of its own.
+opened, and a line says which one it was: the contents of its jobs, in order. If it was the old one, the next restore
+leaves no blobs but those it needs. Each part is a process of its own.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tenure.client.client import connect
@@ -59,6 +61,12 @@ def restore_in(folder: Path, step: int) -> None:
     restore(place, work / "jobs.db", read_clock, force=True, blobs=Folder(work / "blobs"))
 
 
+def restore_again(folder: Path) -> None:
+    restore_in(folder, 0)
+    homes = {path.parent for path in (folder / "work" / "blobs").glob("restored-*/*")}
+    assert len(homes) == 1, homes
+
+
 def look(path: Path) -> None:
     asyncio.run(_look(path))
     assert verify_file(path / "jobs.db").findings == []
@@ -74,9 +82,13 @@ def run(folder: Path) -> None:
     for step in range(1, STEPS_MAX):
         shutil.rmtree(folder / "work", ignore_errors=True)
         shutil.copytree(folder / "before", folder / "work")
-        ended = in_a_process(lambda step=step: restore_in(folder, step))  # type: ignore[misc]
+        old = (folder / "work" / "jobs.db").stat().st_ino
+        ended = in_a_process(partial(restore_in, folder, step))
         assert ended in (0, -signal.SIGKILL), ended
+        is_old = (folder / "work" / "jobs.db").stat().st_ino == old
         assert in_a_process(lambda: look(folder / "work")) == 0
+        if is_old:
+            assert in_a_process(lambda: restore_again(folder)) == 0
         if ended == 0:
             return
     raise AssertionError("it does not end")

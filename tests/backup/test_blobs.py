@@ -1,6 +1,7 @@
 """Backups of stores whose large payloads and results are beside the file, and stores made of them."""
 
 import asyncio
+import fcntl
 import os
 import shutil
 import subprocess
@@ -521,3 +522,13 @@ async def test_command_line(folders: Yard, monkeypatch: pytest.MonkeyPatch) -> N
     assert lost.returncode == 1
     assert lost.stdout.startswith("backed up ")
     assert "the store has lost 1 blob, " in lost.stderr
+
+
+async def test_store_that_is_stopped_while_it_looks_is_named(folders: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.store.embedded.hold.TRIES", 2)
+    await folders.add("a")
+    with open(f"{folders.path()}-mark", "rb") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        with pytest.raises(Unavailable, match=r"jobs\.db-mark is locked; .* let it go on, or end it"):
+            folders.back_up()
+    assert folders.back_up().new_blobs == 1

@@ -59,10 +59,12 @@ def restore(
     partial = Path(f"{target}-restoring")
     ready = Path(f"{target}-restored")  # a store of its own already, in the wrong place
     home: Home | None = None
+    leftovers = [partial, ready]
     try:
+        if blobs is not None:
+            _clear_leftovers(ready, blobs)
         if target.exists() and not force:
             raise Refused(f"{target} exists; choose another file, or replace it with --force")
-        _clear_after_a_kill(ready, blobs)
         _write(place, manifest, partial, progress)
         become_a_store(partial, began.wall_ms - manifest.at)
         os.rename(partial, ready)
@@ -77,14 +79,13 @@ def restore(
             _bring_blobs(place, manifest, home, progress)
         _put_in_place(ready, target)
     except BaseException:
-        if home is not None and ready.exists():  # the file that names them is not in its place
-            with suppress(Unavailable):
-                home.clear()
+        if home is not None and ready.exists() and not _is_cleared(home):
+            leftovers.remove(ready)  # the next run finds it, and clears
         raise
     finally:
-        for suffix in ("", *SIDE_FILES):
-            Path(f"{partial}{suffix}").unlink(missing_ok=True)
-            Path(f"{ready}{suffix}").unlink(missing_ok=True)
+        for path in leftovers:
+            for suffix in ("", *SIDE_FILES):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
         os.close(owner)
     return Restored(manifest, "" if home is None else str(home), clock().elapsed_ms - began.elapsed_ms)
 
@@ -116,14 +117,24 @@ def _write(place: Place, manifest: Manifest, partial: Path, progress: Progress) 
         raise Unavailable(f"{partial} cannot be written: {error.strerror}; free some space, then try again") from error
 
 
-def _clear_after_a_kill(ready: Path, blobs: BlobPlace | None) -> None:
+def _clear_leftovers(ready: Path, blobs: BlobPlace) -> None:
     """An earlier run brought blobs for a store that it did not put in its place: they are nobody's."""
-    if blobs is None or not ready.exists():
+    if not ready.exists():
         return
-    with suppress(Error):
+    try:
         about = read_about(ready)
-        if about.blob_home:
-            Home(blobs, about).clear()
+    except Error:
+        return
+    if about.blob_home:
+        Home(blobs, about).clear()
+
+
+def _is_cleared(home: Home) -> bool:
+    try:
+        home.clear()
+    except Unavailable:
+        return False
+    return True
 
 
 def _check_blobs(manifest: Manifest, ready: Path) -> None:

@@ -457,7 +457,7 @@ async def test_large_blob_cut_off_half_way_is_not_there(
 async def test_restore_cut_off_half_way_leaves_no_store(
     bucket: str, s3_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The place of its blobs is gone after the first."""
+    """The place of its blobs is gone after the first; what it brought is cleared by the next one."""
     yard = Yard(tmp_path, f"s3://{BUCKET}/{uuid4().hex}", open_place(str(tmp_path / "backups"), create=True))
     async with yard.open() as client:
         for number in range(4):
@@ -472,8 +472,13 @@ async def test_restore_cut_off_half_way_leaves_no_store(
     finally:
         wire.close()
     assert not yard.path("again").exists()
-    yard.restore()
+    assert yard.path("again").with_name("again.db-restored").exists()
+    home = yard.restore()
+    assert not yard.path("again").with_name("again.db-restored").exists()
     assert len(await yard.payloads("again")) == 4
+    names = [name async for names in open_blobs(yard.blobs).names() for name in names]
+    folders = {name.partition("/")[0] for name in names if name.startswith("restored-")}
+    assert folders == {home.rpartition("/")[2]}
 
 
 @pytest.mark.slow

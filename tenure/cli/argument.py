@@ -8,7 +8,7 @@ import typer
 
 from tenure.core.duration import milliseconds
 from tenure.core.error import InvalidRequest
-from tenure.store.url import sqlite_path
+from tenure.store.url import SqliteUrl, read_sqlite
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 Place = Annotated[
@@ -25,13 +25,13 @@ Scratch = Annotated[
 ]
 
 
-def path_of(source: str) -> Path:
-    """Of a file, or of a URL sqlite:///file."""
+def store_of(source: str) -> SqliteUrl:
+    """A file, or what a URL sqlite:///file says."""
     if source.startswith("sqlite:"):
-        return Path(sqlite_path(source))
+        return read_sqlite(source)
     if "://" in source:
         raise InvalidRequest("source", source, "it must be a file, or sqlite:/// and a file")
-    return Path(source)
+    return SqliteUrl(Path(source))
 
 
 def duration_of(field: str, text: str | None) -> int | None:

@@ -41,6 +41,7 @@ def _fields(manifest: Manifest) -> dict[str, object]:
         "at": manifest.at,
         "size_bytes": manifest.size_bytes,
         "chunks": len(manifest.chunks),
+        "blobs": len(manifest.blobs),
         "stored_bytes": _stored_bytes(manifest),
         "store": manifest.store,
         "epoch": manifest.epoch,
@@ -49,13 +50,13 @@ def _fields(manifest: Manifest) -> dict[str, object]:
 
 
 def _stored_bytes(manifest: Manifest) -> int:
-    return sum(chunk.stored_bytes for chunk in set(manifest.chunks))
+    return sum(dict(manifest.objects()).values())
 
 
 def _table(rows: list[Manifest]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("as of (UTC)")
-    for name in ("age", "size", "stored", "chunks", "epoch", "record"):
+    for name in ("age", "size", "stored", "chunks", "blobs", "epoch", "record"):
         table.add_column(name, justify="right")
     now_ms = read_clock().wall_ms
     for row in rows:
@@ -65,6 +66,7 @@ def _table(rows: list[Manifest]) -> Table:
             show_size(row.size_bytes),
             show_size(_stored_bytes(row)),
             f"{len(row.chunks):,}",
+            f"{len(row.blobs):,}",
             str(row.epoch),
             f"{row.position:,}",
         )

@@ -4,17 +4,19 @@ from typing import Annotated
 
 import typer
 
-from tenure.cli.argument import AsJson, Place, path_of, time_of
-from tenure.cli.screen import bars, show_duration, show_json, show_line, show_size
+from tenure.cli.argument import AsJson, Place, store_of, time_of
+from tenure.cli.screen import bars, show_count, show_duration, show_json, show_line, show_size
 from tenure.client.clock import read_clock
 from tenure.ops import restore as restoring
 from tenure.ops.manifest import show_time
 from tenure.ops.place import open_place
 
+STORE = "Where the store goes: jobs.db or sqlite:///jobs.db, with ?blobs= if the backup has blobs."
+
 
 def restore(
     place: Place,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where the store goes: jobs.db or sqlite:///jobs.db.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help=STORE)],
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="The newest backup not after this time; UTC if it has no zone.")
     ] = None,
@@ -25,10 +27,10 @@ def restore(
 
     Jobs that ran when the backup was made are tried again; workers of the old store are refused.
     """
-    path = path_of(file)
+    path, _, blobs = store_of(file)
     at_ms = time_of(at)
     with bars() as progress:
-        restored = restoring.restore(open_place(place), path, read_clock, at_ms, force, progress)
+        restored = restoring.restore(open_place(place), path, read_clock, at_ms, force, progress, blobs)
     manifest = restored.manifest
     if as_json:
         show_json(
@@ -37,6 +39,10 @@ def restore(
                 "at": manifest.at,
                 "file": str(path),
                 "size_bytes": manifest.size_bytes,
+                "blobs": len(manifest.blobs),
+                "blob_bytes": manifest.blob_bytes,
+                "blobs_in": restored.blobs_in,
+                "lost": manifest.lost,
                 "took_ms": restored.took_ms,
             }
         )
@@ -46,3 +52,8 @@ def restore(
         f" in {show_duration(restored.took_ms)}",
         "green",
     )
+    if restored.blobs_in:
+        blobs_text = f"{show_count(len(manifest.blobs), 'blob')}, {show_size(manifest.blob_bytes)}"
+        show_line(f"its blobs are in {restored.blobs_in}: {blobs_text}", "green")
+    if manifest.lost:
+        show_line(f"the store had lost {show_count(len(manifest.lost), 'blob')} when it was backed up", "yellow")

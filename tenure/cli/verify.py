@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tenure.cli.argument import AsJson, Scratch, path_of
+from tenure.cli.argument import AsJson, Scratch, store_of
 from tenure.cli.screen import bars, show_count, show_json, show_line, show_size
 from tenure.ops.place import open_place
 from tenure.ops.verify import Checked, verify_file, verify_place
@@ -26,7 +26,7 @@ def verify(
     is_file = target.startswith("sqlite:") or Path(target).is_file()
     with bars() as progress:
         if is_file:
-            checked = verify_file(path_of(target), scratch, progress)
+            checked = verify_file(store_of(target).path, scratch, progress)
         else:
             checked = verify_place(open_place(target), progress)
     _show(target, checked, is_file, as_json)
@@ -37,14 +37,15 @@ def verify(
 def _show(target: str, checked: Checked, is_file: bool, as_json: bool) -> None:
     if as_json:
         found: dict[str, object] = {"target": target, "is_sound": not checked.findings, "findings": checked.findings}
-        counts = {} if is_file else {"backups": checked.backups, "chunks": checked.chunks}
+        counts = {} if is_file else {"backups": checked.backups, "chunks": checked.chunks, "blobs": checked.blobs}
         show_json(found | counts | {"size_bytes": checked.size_bytes})
         return
     for finding in checked.findings:
         show_line(finding, "red")
     what = show_size(checked.size_bytes)
     if not is_file:
-        what = f"{show_count(checked.backups, 'backup')}, {show_count(checked.chunks, 'chunk')}, {what}"
+        blobs = f"{show_count(checked.blobs, 'blob')}, " if checked.blobs else ""
+        what = f"{show_count(checked.backups, 'backup')}, {show_count(checked.chunks, 'chunk')}, {blobs}{what}"
     if checked.findings:
         show_line(f"{target}: {show_count(len(checked.findings), 'finding')} ({what})", "bold red")
     else:

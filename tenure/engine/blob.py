@@ -105,6 +105,22 @@ def sweep_blob(owed: Owed) -> Blob | None:
 def count_blobs(w: World, jobs: list[Job]) -> dict[str, int]:
     """Holders by name, from the jobs, loads and sweeps alone."""
     found: dict[str, int] = {}
+    for blob in _held(w, jobs):
+        if blob is not None:
+            found[blob.name] = found.get(blob.name, 0) + 1
+    return found
+
+
+def size_blobs(w: World, jobs: list[Job]) -> dict[str, int]:
+    """Sizes by name, of all that something holds."""
+    found: dict[str, int] = {}
+    for blob in _held(w, jobs):
+        if blob is not None:
+            found[blob.name] = blob.size
+    return found
+
+
+def _held(w: World, jobs: list[Job]) -> list[Blob | None]:
     held: list[Blob | None] = [sweep_blob(owed) for owed in w.owed]
     for job in jobs:
         if job.side is not None:
@@ -116,7 +132,4 @@ def count_blobs(w: World, jobs: list[Job]) -> dict[str, int]:
             for content in contents:
                 if isinstance(content, Blob):
                     held.append(content)
-    for blob in held:
-        if blob is not None:
-            found[blob.name] = found.get(blob.name, 0) + 1
-    return found
+    return held

@@ -19,6 +19,7 @@ from tenure.core.state import RUNNING, SETTLE_RELEASE, is_terminal
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine import query
 from tenure.engine.alarm import NEVER, WAIT, Alarm
+from tenure.engine.blob import size_blobs
 from tenure.engine.change import change
 from tenure.engine.claim import claim_now, forget_waiter, wait
 from tenure.engine.configure import configure, see_worker
@@ -94,6 +95,11 @@ class Engine:
     def blobs(self) -> list[str]:
         """The names of all blobs that something holds."""
         return list(self._w.blobs)
+
+    def blob_sizes(self) -> dict[str, int]:
+        """The bytes of each of them; all jobs are looked at."""
+        w = self._w
+        return size_blobs(w, w.index.scan(0, w.index.size + 1, w.last_id))
 
     def is_held(self, blob: str) -> bool:
         return blob in self._w.blobs

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tenure.ops.error import BackupDamaged, BackupNotFound
-from tenure.ops.manifest import CHUNKS, MANIFESTS, Manifest, read, show_time, time_of
+from tenure.ops.manifest import BLOBS, CHUNKS, MANIFESTS, Manifest, read, show_time, time_of
 from tenure.ops.place import Place, Stored
 from tenure.ops.transfer import in_order
 
@@ -68,9 +68,13 @@ def list_chunks(place: Place) -> dict[str, Stored]:
     return {stored.name: stored for stored in place.list(CHUNKS)}
 
 
-def is_whole(manifest: Manifest, chunks: dict[str, Stored]) -> bool:
+def list_blobs(place: Place) -> dict[str, Stored]:
+    return {stored.name: stored for stored in place.list(BLOBS)}
+
+
+def is_whole(manifest: Manifest, objects: dict[str, Stored]) -> bool:
     """As far as a listing can tell."""
     return all(
-        (stored := chunks.get(chunk.object)) is not None and stored.size_bytes == chunk.stored_bytes
-        for chunk in manifest.chunks
+        (stored := objects.get(name)) is not None and stored.size_bytes == size_bytes
+        for name, size_bytes in manifest.objects()
     )

@@ -14,7 +14,13 @@ class BackupNotFound(Error):
 
 
 class BackupDamaged(Error):
-    """A manifest or a chunk is not what was stored."""
+    """A manifest, a chunk or a blob is not what was stored."""
+
+    status = 500
+
+
+class BlobsLost(Error):
+    """The store itself lacks blobs that its jobs name. The backup was made of what there is."""
 
     status = 500
 

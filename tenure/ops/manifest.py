@@ -4,7 +4,8 @@ Names in a place:
 
     manifests/20260131T101500.250Z-1f0c9a2b.json   a backup; the names sort by time
     chunks/<sha256 of the content>-<8 hex digits>  a piece of a file, compressed with zlib; the digits are of the run
-    gone/20260131T101500.250Z-1f0c9a2b.json        a backup that was pruned; after the grace time it goes, then chunks
+    blobs/<sha256 of the content>-<8 hex digits>   a payload or result that was beside the file, as it was there
+    gone/20260131T101500.250Z-1f0c9a2b.json        a backup that was pruned; after the grace time it goes, then objects
     partial/...                                    what a folder has half written
 
 A manifest is {"sha256": "...", "manifest": {...}}: the sum is of the bytes of the second value, as they stand.
@@ -14,12 +15,14 @@ ones: backups are kept for years.
 """
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated
 
 import msgspec
 
+from tenure.core.bound import BLOB_BYTES_MAX
 from tenure.ops.error import BackupDamaged
 
 VERSION = 1
@@ -27,12 +30,17 @@ CHUNK_BYTES = 256 * 1024
 CHUNKS_MAX = 16 * 1024 * 1024  # of a file of 4 TiB
 MANIFESTS = "manifests"
 CHUNKS = "chunks"
+BLOBS = "blobs"
+BLOBS_MAX = 16 * 1024 * 1024
 GONE = "gone"
 
 NAME = re.compile(r"(\d{8}T\d{6}\.\d{3})Z-[0-9a-f]{8}")
 OBJECT = r"^chunks/[0-9a-f]{64}-[0-9a-f]{8}$"
+BLOB_OBJECT = r"^blobs/[0-9a-f]{64}-[0-9a-f]{8}$"
+BLOB_NAME = r"^[0-9a-f]{64}-[0-9]{1,18}-[0-9]{1,18}$"
 
 Amount = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+BlobName = Annotated[str, msgspec.Meta(pattern=BLOB_NAME)]
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -45,11 +53,17 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         return hash_of(self.object)
 
 
-class Blob(msgspec.Struct, frozen=True):
-    """A payload or result that is kept beside the file. No release writes any yet, and none may pass them over."""
+class Blob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A payload or result that is kept beside the file."""
 
-    object: str
-    size_bytes: Amount
+    name: BlobName  # by which the jobs know it
+    object: Annotated[str, msgspec.Meta(pattern=BLOB_OBJECT)]
+    size_bytes: Annotated[int, msgspec.Meta(ge=0, le=BLOB_BYTES_MAX)]
+
+    @property
+    def sha256(self) -> str:
+        """Of the content."""
+        return hash_of(self.object)
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -63,12 +77,22 @@ class Manifest(msgspec.Struct, frozen=True):
     size_bytes: Amount
     chunk_bytes: Annotated[int, msgspec.Meta(ge=512, le=64 * 1024 * 1024)]
     chunks: Annotated[list[Chunk], msgspec.Meta(max_length=CHUNKS_MAX)]
-    blobs: list[Blob] = []
+    blobs: Annotated[list[Blob], msgspec.Meta(max_length=BLOBS_MAX)] = []
+    lost: Annotated[list[BlobName], msgspec.Meta(max_length=BLOBS_MAX)] = []  # blobs that the store itself had not
     version: Amount = VERSION
 
     def length_of(self, at: int) -> int:
         """Of the content of a chunk: all have the same but for the last."""
         return min(self.chunk_bytes, self.size_bytes - at * self.chunk_bytes)
+
+    @property
+    def blob_bytes(self) -> int:
+        return sum(blob.size_bytes for blob in self.blobs)
+
+    def objects(self) -> Iterator[tuple[str, int]]:
+        """All that it needs, with the size there."""
+        yield from ((chunk.object, chunk.stored_bytes) for chunk in self.chunks)
+        yield from ((blob.object, blob.size_bytes) for blob in self.blobs)
 
 
 class _Envelope(msgspec.Struct):
@@ -99,13 +123,14 @@ def read(title: str, data: bytes) -> Manifest:
         raise BackupDamaged(f"{title} cannot be read: {error}; restore an older backup, and remove this one") from error
     if len(manifest.chunks) != -(-manifest.size_bytes // manifest.chunk_bytes):
         raise BackupDamaged(f"{title} does not name all its chunks; restore an older backup, and remove this one")
-    if manifest.blobs:
-        raise BackupDamaged(f"{title} has blobs, which this Tenure does not know; use a newer Tenure")
+    if any(not blob.name.startswith(blob.sha256) for blob in manifest.blobs):
+        raise BackupDamaged(f"{title} takes a blob for another; restore an older backup, and remove this one")
     return manifest
 
 
 def hash_of(object: str) -> str:
-    return object.removeprefix(f"{CHUNKS}/").partition("-")[0]
+    """In the name of a chunk or a blob."""
+    return object.rpartition("/")[2].partition("-")[0]
 
 
 def name_at(at_ms: int, run: str) -> str:

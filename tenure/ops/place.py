@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 BUCKETS = ("s3", "s3a", "gs", "az")
 PARTIAL = "partial"
 PATIENCE_S = 60.0
+PART_BYTES = 8 * 1024 * 1024  # a request has half a minute
 REASON_CHARS_MAX = 300
 RULE = "it must be a folder, file:///folder, or a bucket such as s3://bucket/prefix"
 
@@ -47,13 +48,26 @@ class Place:
         self.title = title
 
     def put(self, name: str, data: bytes) -> None:
+        """What is large goes in parts, which are one object once the last has arrived."""
         with _explained(self.title):
-            obstore.put(self._store, name, data, use_multipart=False)
+            obstore.put(self._store, name, data, use_multipart=len(data) > PART_BYTES, chunk_size=PART_BYTES)
 
     def get(self, name: str) -> bytes:
         with _explained(self.title):
             try:
                 return obstore.get(self._store, name).bytes().to_bytes()
+            except FileNotFoundError:
+                raise Missing(f"{self.title} has no {name}") from None
+
+    def get_large(self, name: str, bytes_max: int) -> bytes:
+        """In parts; no more than is asked for, and one byte."""
+        with _explained(self.title):
+            try:
+                size_bytes = min(obstore.head(self._store, name)["size"], bytes_max + 1)
+                return b"".join(
+                    obstore.get_range(self._store, name, start=at, length=min(PART_BYTES, size_bytes - at)).to_bytes()
+                    for at in range(0, size_bytes, PART_BYTES)
+                )
             except FileNotFoundError:
                 raise Missing(f"{self.title} has no {name}") from None
 

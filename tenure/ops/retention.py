@@ -30,7 +30,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A backup: its name, when it was made, and whether all its chunks are there."""
+    """A backup: its name, when it was made, and whether all its objects are there."""
 
     name: str
     at_ms: int
@@ -53,10 +53,10 @@ def backups_to_remove(held: Iterable[Held], rules: Rules, now_ms: int) -> list[s
 
 
 def objects_to_remove(
-    chunks: Iterable[Stored], needed: Mapping[str, object], leftovers: Iterable[Stored], grace_ms: int, now_ms: int
+    stored: Iterable[Stored], needed: Mapping[str, object], leftovers: Iterable[Stored], grace_ms: int, now_ms: int
 ) -> list[str]:
-    """Chunks that no backup needs, and other leftovers, both past the grace time."""
+    """Chunks and blobs that no backup needs, and other leftovers, both past the grace time."""
     return [
-        *(chunk.name for chunk in chunks if chunk.name not in needed and now_ms - chunk.at_ms > grace_ms),
+        *(each.name for each in stored if each.name not in needed and now_ms - each.at_ms > grace_ms),
         *(left.name for left in leftovers if now_ms - left.at_ms > grace_ms),
     ]

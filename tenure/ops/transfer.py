@@ -6,22 +6,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 WORKERS = 8
-WINDOW = 2 * WORKERS
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
+def in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], workers: int = WORKERS
+) -> Generator[Result, None, None]:
     """The results, in the order of the items. The first error ends it; what has not begun by then never does.
 
     Closing it waits for what has begun.
     """
     waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="tenure-transfer") as pool:
+    with ThreadPoolExecutor(workers, thread_name_prefix="tenure-transfer") as pool:
         try:
             for item in items:
-                if len(waiting) >= WINDOW:
+                if len(waiting) >= 2 * workers:
                     yield waiting.popleft().result()
                 waiting.append(pool.submit(work, item))
             while waiting:

@@ -8,6 +8,7 @@ from tenure.ops.error import BackupDamaged
 from tenure.ops.manifest import CHUNK_BYTES, Blob, Chunk, Manifest, name_at, read, show_time, time_of, write
 
 CHUNK = Chunk("chunks/" + "a" * 64 + "-01234567", 100)
+BLOB = Blob("c" * 64 + "-2-7", "blobs/" + "c" * 64 + "-01234567", 2_000_000)
 MANIFEST = Manifest(
     name=name_at(1_700_000_000_123, "01234567"),
     at=1_700_000_000_123,
@@ -19,6 +20,8 @@ MANIFEST = Manifest(
     size_bytes=CHUNK_BYTES + 4096,
     chunk_bytes=CHUNK_BYTES,
     chunks=[CHUNK, CHUNK],
+    blobs=[BLOB],
+    lost=["d" * 64 + "-2-8"],
 )
 
 
@@ -45,7 +48,10 @@ def test_every_cut_is_noticed() -> None:
     ("change", "reason"),
     [
         ({"version": 2}, "use a newer Tenure"),
-        ({"blobs": [Blob("blobs/one", 1)]}, "use a newer Tenure"),
+        ({"blobs": [Blob("../escape", BLOB.object, 1)]}, "cannot be read"),
+        ({"blobs": [Blob(BLOB.name, CHUNK.object, 1)]}, "cannot be read"),
+        ({"blobs": [Blob("b" * 64 + "-1-1", BLOB.object, 1)]}, "takes a blob for another"),
+        ({"lost": ["../escape"]}, "cannot be read"),
         ({"chunks": [CHUNK]}, "does not name all its chunks"),
         ({"chunks": [CHUNK, Chunk("../escape", 1)]}, "cannot be read"),
         ({"size_bytes": -1}, "cannot be read"),

@@ -64,6 +64,9 @@ class Gate:
         async with self._pass("delete", len(names)):
             await self._place.delete(names)
 
+    def within(self, folder: str) -> "Gate":
+        return Gate(self._place.within(folder))
+
     async def names(self) -> AsyncGenerator[list[str], None]:
         async with self._pass("names"):
             async for names in self._place.names():

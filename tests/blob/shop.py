@@ -7,7 +7,8 @@ from pathlib import Path
 from tenure.core.request import STORE
 from tenure.store.behaviour.rig import Rig
 from tenure.store.blob.place import Place
-from tenure.store.embedded.shelf import OWNER, Shelf
+from tenure.store.embedded.home import OWNER
+from tenure.store.embedded.shelf import Shelf
 from tenure.store.embedded.sqlite import SqliteStore
 
 CAP = 100

@@ -12,7 +12,7 @@ from tenure.client.client import connect
 from tenure.core.error import JobNotFound
 from tenure.store.blob.folder import Folder
 from tenure.store.blob.place import Place
-from tenure.store.embedded.shelf import OWNER
+from tenure.store.embedded.home import OWNER
 from tests.blob.child import content_of
 from tests.blob.shop import LARGE, OTHER, Shop, files
 

@@ -13,7 +13,7 @@ from tenure.core.request import REMOVE, REPLAY, Filter
 from tenure.store.blob.folder import Folder
 from tenure.store.blob.place import open_place
 from tenure.store.embedded.blobs import AGAIN_MS
-from tenure.store.embedded.shelf import OWNER
+from tenure.store.embedded.home import OWNER
 from tenure.store.url import open_store
 from tests.blob.conftest import BUCKET, Server, free_port
 from tests.blob.gate import Gate

@@ -59,7 +59,15 @@ RULES = (
     Rule("tenure.store.embedded", ("tenure.core", "tenure.engine", "tenure.store", "tenure.wire")),
     Rule(
         "tenure.ops",
-        ("tenure.core", "tenure.store.embedded.content", "tenure.store.embedded.copy", "tenure.store.embedded.file"),
+        (
+            "tenure.core",
+            "tenure.store.blob.place",
+            "tenure.store.embedded.content",
+            "tenure.store.embedded.copy",
+            "tenure.store.embedded.file",
+            "tenure.store.embedded.hold",
+            "tenure.store.embedded.home",
+        ),
     ),
     Rule("tenure.cli", ("tenure.client.clock", "tenure.core", "tenure.ops", "tenure.store.url")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),

@@ -73,6 +73,9 @@ class Bucket:
         except (BaseError, OSError) as error:
             raise self._trouble(error) from error
 
+    def within(self, folder: str) -> "Bucket":
+        return Bucket(f"{self._url.rstrip('/')}/{folder}")
+
     def _trouble(self, error: Exception) -> Unavailable:
         return Unavailable(
             f"the blob store {self._url} cannot be used: {_line(error)}; check it and the AWS_ variables"

@@ -15,8 +15,9 @@ PART = ".part"  # ends the name of a file that is being written
 
 
 class Folder:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, parent: "Folder | None" = None) -> None:
         self._path = path
+        self._parent = parent  # to be made with it
 
     @property
     def is_remote(self) -> bool:
@@ -46,6 +47,9 @@ class Folder:
         finally:
             await asyncio.to_thread(listing.close)
 
+    def within(self, folder: str) -> "Folder":
+        return Folder(self._path / folder, self)
+
     def _put(self, name: str, data: bytes) -> None:
         """Under another name first; the folder is synced too, or a power cut could take the new name away."""
         part = self._path / f"{name}{PART}"
@@ -65,6 +69,8 @@ class Folder:
 
     def _make(self) -> None:
         if not self._path.is_dir():
+            if self._parent is not None:
+                self._parent._make()
             self._path.mkdir(mode=0o700, exist_ok=True)
             _sync_folder(self._path.parent)
 

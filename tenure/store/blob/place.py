@@ -37,6 +37,9 @@ class Place(Protocol):
     def names(self) -> AsyncGenerator[list[str], None]:
         """All names, some at a time; those that come or go meanwhile may be among them."""
 
+    def within(self, folder: str) -> "Place":
+        """A place inside this one: of its names none is a name of a blob here."""
+
 
 def open_place(text: str) -> Place:
     """A folder's path, or s3://bucket/prefix."""

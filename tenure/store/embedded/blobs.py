@@ -3,7 +3,6 @@ from there after it. The engine sees names, callers see bytes.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import cast
@@ -22,6 +21,7 @@ from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.engine import Engine
 from tenure.store.blob.place import Place
 from tenure.store.embedded.file import StoreFile
+from tenure.store.embedded.home import at_home, owner_of
 from tenure.store.embedded.shelf import Lost, Shelf
 from tenure.store.embedded.store import EmbeddedStore
 
@@ -128,7 +128,8 @@ async def open_shelf(
             )
         return None
     engine.accept_blobs(bound.BLOB_BYTES_MAX)
-    shelf = Shelf(place, hashlib.sha256(b"blobs" + file.secret).hexdigest()[:32], file.epoch, engine, on_disk)
+    home = at_home(place, file.blob_home)
+    shelf = Shelf(home, owner_of(file.secret), file.epoch, engine, on_disk, file.is_held)
     await shelf.open()
     return shelf
 

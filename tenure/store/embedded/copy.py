@@ -28,6 +28,7 @@ from tenure.store.embedded.file import (
     last_position,
     one,
 )
+from tenure.store.embedded.home import home_of, owner_of
 
 STEP_PAGES = 1_024
 FINDINGS_MAX = 100
@@ -51,6 +52,9 @@ class About:
     epoch: int
     position: int
     page_bytes: int
+    has_blobs: bool  # or may have
+    blob_owner: str  # what the place of its blobs says
+    blob_home: str  # where in that place they are
 
 
 def copy_file(source: Path, to: Path, told: Told) -> None:
@@ -109,6 +113,9 @@ def read_about(path: Path) -> About:
             int_of(meta["epoch"]),
             last_position(db, meta),
             int_of(one(db, "PRAGMA page_size")),
+            "blobs" in meta,
+            owner_of(bytes_of(meta["secret"])),
+            str(meta.get("blob_home", "")),
         )
     except apsw.Error as error:
         raise explained(path, error) from error
@@ -121,6 +128,11 @@ def read_about(path: Path) -> About:
 def _store_of(meta: dict[str, object]) -> str:
     """A name for the store that gives nothing of its secret away."""
     return str(meta.get("store") or sha256(b"tenure store" + bytes_of(meta["secret"])).hexdigest()[:16])
+
+
+def read_blobs(path: Path) -> dict[str, int]:
+    """The names and sizes of all blobs that a copy needs. This takes the memory of opening it."""
+    return StoreFile(path).examine().blob_sizes()
 
 
 def find_damage(path: Path, thorough: bool = True) -> list[str]:
@@ -173,11 +185,13 @@ def become_a_store(path: Path, passed_ms: int) -> None:
             seq = int_of(meta["reserved_seq"]) + ahead_ms * SEQS_PER_MS
             if max(id, seq) > ID_MAX // 2:
                 raise Unavailable(f"{path.name} has no numbers left for another restore; begin a new store")
+            secret = secrets.token_bytes(SECRET_BYTES)
             write_meta(
                 db,
                 {
                     "store": _store_of(meta),
-                    "secret": secrets.token_bytes(SECRET_BYTES),
+                    "secret": secret,
+                    "blob_home": home_of(secret),
                     "fenced_epoch": int_of(meta["epoch"]),
                     "reserved_id": id,
                     "reserved_seq": seq,

@@ -23,7 +23,7 @@ from tenure.core.token import SECRET_BYTES
 from tenure.engine.engine import Engine
 from tenure.engine.redo import Sections
 from tenure.engine.restore import Restore
-from tenure.store.embedded import mark
+from tenure.store.embedded import hold, mark
 from tenure.store.embedded.content import (
     NOT_AS_WRITTEN,
     Content,
@@ -78,14 +78,16 @@ class Owner(msgspec.Struct):
 class StoreFile:
     """An open file that this process owns."""
 
-    def __init__(self, path: Path, vfs: str | None = None) -> None:
+    def __init__(self, path: Path, vfs: str | None = None, with_blobs: bool = False) -> None:
         self.path = path
+        self._with_blobs = with_blobs  # from now on jobs may have blobs
         self._vfs = vfs  # SQLite's way to the disk; None is the usual one
         self.secret = b""
         self.epoch = 0
         self.reserved_id = 0
         self.reserved_seq = 0
         self.fenced_epoch = 0  # the epoch in which this file was copied from another store's
+        self.blob_home = ""  # the folder of its blobs inside their place
         self.position = 0  # of the last record in the journal
         self.last_event = 0  # in the file
         self.elapsed_from = 0  # what the store's elapsed time is ahead of the process's
@@ -227,6 +229,8 @@ class StoreFile:
             what = f"it ends with record {self.position}, and later ones were on disk; its log is cut, or it is old"
             raise Damaged(f"{self.path} is damaged: {what}; restore a backup, and remove {self.path}-mark")
         write_meta(db, {"epoch": self.epoch, "position": self.position})
+        if self._with_blobs and "blobs" not in meta:
+            write_meta(db, {"blobs": 1})
 
     def _check_head(self, db: apsw.Connection) -> None:
         """What the head of the file says, against what `meta` does when it is ours."""
@@ -249,6 +253,7 @@ class StoreFile:
         self.reserved_id = int_of(meta["reserved_id"])
         self.reserved_seq = int_of(meta["reserved_seq"])
         self.fenced_epoch = int_of(meta.get("fenced_epoch", 0))
+        self.blob_home = str(meta.get("blob_home", ""))
 
     def _make(self, db: apsw.Connection) -> None:
         db.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -280,6 +285,10 @@ class StoreFile:
     def mark(self, position: int) -> None:
         """Note that the journal is on disk up to there."""
         mark.note(self._mark, self._identity, self.epoch, position)
+
+    def is_held(self) -> bool:
+        """Whether a backup reads the blobs: none may be deleted. Nobody knows of a file that is not open."""
+        return self._mark < 0 or hold.is_held(self._mark)
 
     def release(self) -> None:
         for handle in (self._lock, self._mark):

@@ -4,7 +4,8 @@ A blob is named `<SHA-256 of its content>-<epoch>-<serial>`: each upload has a n
 upload for ever. One that is late (a request that timed out, an owner that was taken for dead) can take nothing away
 that was stored since. Content that is there already is not uploaded again.
 
-A blob is deleted when the engine knows no holder, nobody has it pinned, and the removal of its last holder is on disk.
+A blob is deleted when the engine knows no holder, nobody has it pinned, the removal of its last holder is on disk, and
+then no backup is reading blobs.
 What a crash leaves behind has an older epoch and no holder, and is found when the store is opened.
 """
 
@@ -19,9 +20,8 @@ from tenure.core.blob import Blob
 from tenure.core.error import Unavailable
 from tenure.engine.engine import Engine
 from tenure.store.blob.place import Missing, Oversize, Place
+from tenure.store.embedded.home import OWNER, OWNER_BYTES
 
-OWNER = "tenure-owner"  # says whose blobs these are: nobody else deletes here
-OWNER_BYTES = 256
 TRANSFERS = 4
 DELETE_NAMES = 1_000
 RETRY_S = 30.0
@@ -42,14 +42,21 @@ class Lost(Exception):
 
 class Shelf:
     def __init__(
-        self, place: Place, owner: str, epoch: int, engine: Engine, on_disk: Callable[[], Awaitable[None]]
+        self,
+        place: Place,
+        owner: str,
+        epoch: int,
+        engine: Engine,
+        on_disk: Callable[[], Awaitable[None]],
+        is_held: Callable[[], bool],
     ) -> None:
-        """`on_disk` returns when everything that the engine has done is on disk."""
+        """`on_disk` returns when everything that the engine has done is on disk; `is_held` says that a backup reads."""
         self._place = place
         self._owner = owner.encode()
         self._epoch = epoch
         self._engine = engine
         self._on_disk = on_disk
+        self._is_held = is_held
         self._is_ours = False
         self._claiming = asyncio.Lock()
         self._serial = 0
@@ -217,13 +224,18 @@ class Shelf:
             while self._doomed:
                 batch = list(islice(self._doomed.items(), DELETE_NAMES))
                 await self._on_disk()
+                if self._is_held():
+                    return self._collect_later()
                 gone = self._choose(batch)
                 if gone:
                     await self._delete(gone)
         except Unavailable:
-            if self._later is not None:
-                self._later.cancel()
-            self._later = asyncio.get_running_loop().call_later(RETRY_S, self._collect_soon)
+            self._collect_later()
+
+    def _collect_later(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        self._later = asyncio.get_running_loop().call_later(RETRY_S, self._collect_soon)
 
     def _choose(self, batch: list[tuple[str, int]]) -> list[str]:
         """Those that nothing has needed since. No await between this and the request to delete them."""

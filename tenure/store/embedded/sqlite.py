@@ -50,7 +50,7 @@ class SqliteStore(StoreWithBlobs):
         if durability not in MODES:
             raise InvalidRequest("durability", durability, "it must be fsync, write or relaxed")
         self._mode = durability
-        self._file = StoreFile(Path(path), vfs)
+        self._file = StoreFile(Path(path), vfs, blobs is not None)
         self._place = blobs
         self._writer = Writer(self._file, self._report)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -5,11 +5,13 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
+from urllib.parse import urlsplit
 
 import msgspec
 
 from tenure.client.clock import read_clock
 from tenure.client.driver import Driver
+from tenure.client.remote import REMOTE, remote_store
 from tenure.core import bound, request
 from tenure.core.answer import Answers, Outcome
 from tenure.core.clock import Now
@@ -83,10 +85,16 @@ def connect(
     *,
     tenant: str = DEFAULT_TENANT,
     tenants: Iterable[str] = (),
+    token: str = "",
+    format: str = "msgpack",
     clock: Callable[[], Now] = read_clock,
 ) -> "Client":
-    """A client of the store that the URL names. `tenants` are those a claim takes from; "*" is all of them."""
-    return Client(Driver(open_store(url), clock), Context(tenant=tenant, tenants=tuple(tenants)))
+    """A client of the store that the URL names. `tenants` are those a claim takes from; "*" is all of them.
+
+    `token` and `format` (msgpack or json) are for a server: tenure://host:6789, tenure+unix:///run/tenure.sock.
+    """
+    store = remote_store(url, token, format) if urlsplit(url).scheme in REMOTE else open_store(url)
+    return Client(Driver(store, clock), Context(tenant=tenant, tenants=tuple(tenants)))
 
 
 def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:

@@ -9,6 +9,7 @@ import random
 import secrets
 from collections.abc import Callable, Container
 from typing import Any, cast
+from urllib.parse import unquote, urlsplit
 
 from tenure.client.connection import Connection, Lost
 from tenure.core import bound
@@ -329,4 +330,23 @@ async def _before(until: float, asking: Any) -> bytes:
         raise Timeout("the server did not answer in time") from None
 
 
+REMOTE = ("tenure", "tenure+unix")
 FORMATS = {"msgpack": MSGPACK_FORMAT, "json": JSON_FORMAT}
+PORT = 6789
+
+
+def remote_store(url: str, token: str, format: str) -> RemoteStore:
+    parts = urlsplit(url)
+    if format not in FORMATS:
+        raise InvalidRequest("format", format, "it must be msgpack or json")
+    if parts.query or parts.fragment or parts.username or parts.password:
+        raise InvalidRequest("url", url, "it has an address and no more; a token is an argument of its own")
+    if parts.scheme == "tenure+unix":
+        if parts.netloc or not parts.path:
+            raise InvalidRequest(
+                "url", url, "it must be tenure+unix:// and a path, as in tenure+unix:///run/tenure.sock"
+            )
+        return RemoteStore(unquote(parts.path), token, FORMATS[format])
+    if not parts.hostname or parts.path not in ("", "/"):
+        raise InvalidRequest("url", url, "it must be tenure:// and a host, as in tenure://127.0.0.1:6789")
+    return RemoteStore((parts.hostname, parts.port or PORT), token, FORMATS[format])

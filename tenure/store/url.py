@@ -10,7 +10,7 @@ from tenure.store.contract import Store
 from tenure.store.embedded.memory import MemoryStore
 from tenure.store.embedded.shared import SharedStore
 
-PLANNED = ("postgresql", "redis", "fdb", "tenure", "tenure+unix")
+PLANNED = ("postgresql", "redis", "fdb")
 
 
 class SqliteUrl(NamedTuple):

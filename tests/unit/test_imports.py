@@ -69,7 +69,12 @@ RULES = (
             "tenure.store.embedded.home",
         ),
     ),
-    Rule("tenure.cli", ("tenure.client.clock", "tenure.core", "tenure.ops", "tenure.store.url")),
+    Rule(
+        "tenure.server",
+        ("tenure.client.clock", "tenure.client.driver", "tenure.core", "tenure.store.contract", "tenure.wire"),
+    ),
+    Rule("tenure.server.server", ("tenure",)),
+    Rule("tenure.cli", ("tenure.client.clock", "tenure.core", "tenure.ops", "tenure.server", "tenure.store.url")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),
 )
 

@@ -43,18 +43,26 @@ class Caller:
             raise RateLimited(f"the token {self.name!r}", int((1.0 - self._left) * 1_000 / self._rate) + 1)
         self._left -= 1.0
 
+    @property
+    def reaches_all_tenants(self) -> bool:
+        return self.tenants[0] == ANY_TENANT
+
+    def need_all_tenants(self, what: str) -> None:
+        if not self.reaches_all_tenants:
+            raise Forbidden(f"{what} is for all tenants, which the token {self.name!r} does not reach")
+
     def tenant(self, asked: str) -> str:
         """The tenant of a request; one out of reach is refused alike, whether it exists or not."""
         if not asked:
             first = self.tenants[0]
             return DEFAULT_TENANT if first == ANY_TENANT else first
-        if self.tenants[0] != ANY_TENANT and asked not in self.tenants:
+        if not self.reaches_all_tenants and asked not in self.tenants:
             raise Forbidden(f"the token {self.name!r} does not reach the tenant {asked!r}")
         return asked
 
     def several(self, asked: tuple[str, ...]) -> tuple[str, ...]:
         """The tenants that a claim may take from."""
-        if self.tenants[0] == ANY_TENANT:
+        if self.reaches_all_tenants:
             return asked
         if ANY_TENANT in asked:
             return self.tenants
@@ -72,6 +80,9 @@ class Caller:
         if self.is_free:
             return True
         return any(fnmatchcase(queue, allowed) for allowed in self.queues)
+
+    def reaches_job(self, tenant: str, queue: str) -> bool:
+        return (self.reaches_all_tenants or tenant in self.tenants) and self.reaches(queue)
 
     def need_queue(self, queue: str) -> None:
         if not self.reaches(queue):

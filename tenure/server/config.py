@@ -4,6 +4,7 @@ Each is known by one name: `tcp_port` is `--tcp-port`, `TENURE_TCP_PORT`, and `t
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -18,6 +19,8 @@ from tenure.core.tenant import ALL_ROLES, ANY_TENANT, ROLE_NAMES
 from tenure.server.caller import ALL_QUEUES, Grant
 
 PREFIX = "TENURE_"
+TOKEN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+LEVELS = ("debug", "info", "warning", "error")
 SECRET = frozenset({"tokens"})  # fields that are not shown
 
 
@@ -99,7 +102,16 @@ def check(settings: Settings) -> None:
         raise InvalidRequest(
             "host", settings.host, "a public address needs authentication: add [server.tokens], or listen on 127.0.0.1"
         )
+    if settings.log_level.lower() not in LEVELS:
+        raise InvalidRequest("log_level", settings.log_level, "it must be one of " + ", ".join(LEVELS))
+    hashes = [token.sha256.lower() for token in settings.tokens.values()]
     for name, token in settings.tokens.items():
+        if not TOKEN_NAME.fullmatch(name):
+            raise InvalidRequest("tokens", name, "a name has letters, digits, dots, dashes and underscores")
+        if hashes.count(token.sha256.lower()) > 1:
+            raise InvalidRequest(f"tokens.{name}", token.sha256[:8], "another one has the same SHA-256")
+        if ANY_TENANT in token.tenants and len(token.tenants) > 1:
+            raise InvalidRequest(f"tokens.{name}.tenants", token.tenants, "either names, or * alone for all")
         wrong = [role for role in token.roles if role not in ROLE_NAMES]
         if wrong:
             raise InvalidRequest(f"tokens.{name}.roles", wrong[0], "it must be one of " + ", ".join(ROLE_NAMES))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -98,7 +99,10 @@ class Server:
 
 
 def _is_abandoned(path: str) -> bool:
-    if not os.path.exists(path):
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return False
+    except FileNotFoundError:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from tenure.core.bound import nearest
 from tenure.core.error import Error, InvalidRequest, Unsupported
-from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
+from tenure.wire.format import NONSENSE, Format
 from tenure.wire.option import ALIASES, Item, JobFields, JustData
 
 PULL_WAIT_MS = 60_000
@@ -426,6 +426,13 @@ class Clean(Command, tag="CLEAN", kw_only=True):
     limit: int = 0
 
 
+class Obliterate(Command, tag="OBLITERATE", kw_only=True):
+    """Pauses a queue and removes all its jobs; while some run only by `force`, which cancels them."""
+
+    queue: str
+    force: bool = False
+
+
 # What a running job says.
 
 
@@ -566,7 +573,7 @@ def _kinds(kind: type[Command]) -> list[type[Command]]:
 # Commands of the protocol whose features are not there yet.
 UNSUPPORTED = frozenset(
     {
-        *("METRICS", "CLUSTER", "SCAN", "TOKEN", "WEBHOOK", "BLOB", "OBLITERATE"),
+        *("METRICS", "CLUSTER", "SCAN", "TOKEN", "WEBHOOK", "BLOB"),
         *("CRON", "CRONDELETE", "CRONLIST", "CRONPAUSE", "CRONRUN", "CRONNEXT"),
         *("FLOW", "GETCHILDREN", "FLOWGET", "FLOWCANCEL", "FLOWREPLAY"),
     }
@@ -609,6 +616,7 @@ class Reader:
 
     def _read_slowly(self, body: bytes, is_strict: bool) -> Command:
         self.req_id = None
+        self.warnings = []  # the last list may be that of a command that still waits
         try:
             fields: dict[str, Raw] = self._fields(body)
         except NONSENSE as error:
@@ -654,7 +662,7 @@ class Reader:
         except InvalidRequest as error:
             return error
         except NONSENSE as error:
-            return InvalidRequest("jobs", bytes(data[:60]), f"each must be a map of text to values: {error}")
+            return InvalidRequest("jobs", bytes(data)[:60], f"each must be a map of text to values: {error}")
         return found
 
     def _part(self, kind: type[Struct], own: str, name: str, data: Raw) -> object:
@@ -687,12 +695,4 @@ def _said(form: Format, data: Raw) -> object:
     try:
         return form.decoder(object)(bytes(data))
     except NONSENSE:
-        return bytes(data[:60])
-
-
-def json_reader() -> Reader:
-    return Reader(JSON_FORMAT)
-
-
-def msgpack_reader() -> Reader:
-    return Reader(MSGPACK_FORMAT)
+        return bytes(data)[:60]

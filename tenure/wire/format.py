@@ -19,6 +19,7 @@ MSGPACK = "msgpack"
 BIN = "$bin"
 
 NONSENSE = (msgspec.MsgspecError, ValueError, RecursionError)  # what reading raises; bad UTF-8 is a ValueError
+UNSAYABLE = (*NONSENSE, TypeError, OverflowError)  # what converting raises besides: extension types, large numbers
 
 _json = msgspec.json.Encoder(decimal_format="number")
 _msgpack = msgspec.msgpack.Encoder()
@@ -149,11 +150,11 @@ def kept(data: Raw, codec: str | UnsetType, form: Format, field: str = "data") -
         return bytes(data)
     other = FORMATS.get(codec)
     if other is None:
-        raise InvalidRequest(field, bytes(data[:80]), f"with the codec {codec!r} it must be binary")
+        raise InvalidRequest(field, bytes(data)[:80], f"with the codec {codec!r} it must be binary")
     try:
         return other.convert(bytes(data))
-    except NONSENSE as error:
-        raise InvalidRequest(field, bytes(data[:80]), f"it cannot be said in {codec}: {error}") from error
+    except UNSAYABLE as error:
+        raise InvalidRequest(field, bytes(data)[:80], f"it cannot be said in {codec}: {error}") from error
 
 
 def shown(payload: bytes, codec: str, form: Format) -> object:
@@ -165,6 +166,6 @@ def shown(payload: bytes, codec: str, form: Format) -> object:
     elif codec in FORMATS:
         try:
             return Raw(form.convert(payload))
-        except NONSENSE:
+        except UNSAYABLE:
             pass
     return form.of_bytes(payload)

@@ -8,6 +8,7 @@ MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of the public protocol, either wa
 HEADER_BYTES: Final = 4
 SUBSCRIPTIONS_MAX: Final = 16  # of one connection
 CALLS_PER_CONNECTION: Final = 500  # in progress at once; a session of operation ids remembers more than that
+WORKERS_PER_CONNECTION: Final = 16  # names that are remembered, to tell them of cancellations
 CONNECTIONS_MAX: Final = 10_000
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX  # answers that a slow reader has not taken yet
 HELLO_S: Final = 5.0

@@ -126,6 +126,11 @@ def clean(s: Speech, m: c.Clean) -> Call:
     return Call("change", (Change(request.REMOVE, None, filter, limit=m.limit),), _say_count)
 
 
+def obliterate(s: Speech, m: c.Obliterate) -> Call:
+    bound.name("queue", m.queue)
+    return Call("obliterate", (m.queue, m.force), lambda found: {"count": found})
+
+
 # Settings.
 
 

@@ -56,6 +56,7 @@ TRANSLATORS: dict[type[Command], Translator] = {
     c.PurgeDead: manage.purge,
     c.Drain: manage.drain,
     c.Clean: manage.clean,
+    c.Obliterate: manage.obliterate,
     c.SetProgress: work.set_progress,
     c.WriteLog: work.write_log,
     c.Partial: work.partial,

@@ -80,6 +80,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._cut: Lines | PublicFrames | None = None
         self._speeches: dict[Format, Speech] = {}
+        self._spoken: Speech | None = None  # the last one
         self._greeted = False
         self._tenant = ""
         self._backlog: deque[bytes] = deque()
@@ -114,7 +115,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._cut is None:
-            self._cut = Lines() if data[:1] in (b"{", b"\n", b"\r") else PublicFrames()
+            size_max = limit.STRANGER_BYTES_MAX if self._caller is None else limit.MESSAGE_BYTES_MAX
+            self._cut = Lines(size_max) if data[:1] in (b"{", b"\n", b"\r") else PublicFrames(size_max)
         try:
             self._backlog.extend(self._cut.feed(data))
         except PayloadTooLarge as error:
@@ -152,6 +154,8 @@ class Connection(asyncio.Protocol):
                 transport.pause_reading()
 
     def _plain_speech(self) -> Speech:
+        if self._spoken is not None:
+            return self._spoken
         return self._speech(JSON_FORMAT if isinstance(self._cut, Lines) else MSGPACK_FORMAT)
 
     def _speech(self, form: Format) -> Speech:
@@ -163,6 +167,7 @@ class Connection(asyncio.Protocol):
     def _take(self, body: bytes) -> None:
         is_json = body[:1] == b"{" or isinstance(self._cut, Lines)
         speech = self._speech(JSON_FORMAT if is_json else MSGPACK_FORMAT)
+        self._spoken = speech
         reader = speech.reader
         try:
             message = reader.read(body, self._greeted)
@@ -278,6 +283,8 @@ class Connection(asyncio.Protocol):
             return self._hello(speech, message)
         if isinstance(message, c.Auth):
             self._caller = self._door.gate.caller(message.token)
+            if self._cut is not None:
+                self._cut.size_max = limit.MESSAGE_BYTES_MAX
             return {"principal": self._caller.name}
         if isinstance(message, c.Ping):
             return {}

@@ -5,6 +5,7 @@ A command is read in one go by its struct. Where that fails, it is read again fi
 """
 
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
@@ -13,10 +14,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from tenure.core.bound import nearest
 from tenure.core.error import Error, InvalidRequest, Unsupported
 from tenure.wire.format import NONSENSE, Format
-from tenure.wire.option import ALIASES, Item, JobFields, JustData
+from tenure.wire.option import ALIASES, Few, Item, JobFields, JustData
 
 PULL_WAIT_MS = 60_000
 WAIT_MS = 30_000
+SHOWN_BYTES_MAX = 4_096  # of a wrong value, in an error
 NO_DATA = Raw(b"")
 
 
@@ -26,14 +28,14 @@ class Command(Struct, tag_field="cmd", kw_only=True, omit_defaults=True, forbid_
 
     req_id: str | int | None = field(default=None, name="reqId")
     tenant: str = ""
-    tenants: list[str] | None = None
+    tenants: Few[str] | None = None
     op_id: str = field(default="", name="opId")
     durability: str = ""
 
 
 def _join(name: str, base: type[Struct], other: type[Struct]) -> Any:
     """A struct with the fields of both; structs cannot have two bases."""
-    hints = get_type_hints(other)
+    hints = get_type_hints(other, include_extras=True)
     fields: list[Any] = []
     for part in msgspec.structs.fields(other):
         given = {
@@ -51,7 +53,7 @@ class Which(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
     """Jobs by what they are; every condition given must hold. Times in milliseconds since 1970."""
 
     queue: str = ""
-    state: str | list[str] = ""
+    state: str | Few[str] = ""
     task: str = ""
     tag: str = ""
     metadata: dict[str, str] = {}
@@ -115,13 +117,13 @@ class Pushing(JobCommand, kw_only=True):
 
 
 class PushMany(Pushing, tag="PUSHB", kw_only=True):
-    jobs: list[JustData]
+    jobs: Few[JustData]
 
 
 class PushManyItems(Pushing, tag="PUSHB", kw_only=True):
     """A batch whose jobs differ, or have something wrong: each is read on its own."""
 
-    jobs: list[Raw]
+    jobs: Few[Raw]
 
 
 class Loading(JobCommand, kw_only=True):
@@ -132,15 +134,15 @@ class Loading(JobCommand, kw_only=True):
     chunk: int = 0
     parts: dict[int, str] | None = None
     queue: str | UnsetType = UNSET
-    pasts: list[Raw] | None = None
+    pasts: Few[Raw] | None = None
 
 
 class LoadJobs(Loading, tag="LOAD", kw_only=True):
-    jobs: list[JustData] | None = None
+    jobs: Few[JustData] | None = None
 
 
 class LoadItems(Loading, tag="LOAD", kw_only=True):
-    jobs: list[Raw] | None = None
+    jobs: Few[Raw] | None = None
 
 
 # Claim and settle.
@@ -148,11 +150,11 @@ class LoadItems(Loading, tag="LOAD", kw_only=True):
 
 class Pull(Command, tag="PULL", kw_only=True):
     queue: str = ""
-    queues: list[str | tuple[str, int]] | None = None
+    queues: Few[str | tuple[str, int]] | None = None
     timeout: int = PULL_WAIT_MS
     worker: str = ""
     lease: int = 0
-    tasks: list[str] | None = None
+    tasks: Few[str] | None = None
     max_bytes: int | UnsetType = UNSET
     order: str = "weighted"
 
@@ -187,7 +189,7 @@ class Followups(JobFields, kw_only=True):
     """Jobs that come into being with the completion."""
 
     queue: str | UnsetType = UNSET
-    jobs: list[Item]
+    jobs: Few[Raw]
 
 
 if TYPE_CHECKING:
@@ -210,10 +212,10 @@ class Ack(Command, tag="ACK", kw_only=True):
 class AckMany(Command, tag="ACKB", kw_only=True):
     """Jobs one by one in `items`, or, where they need no result, in the columns `ids` and `token` or `tokens`."""
 
-    items: list[Done] = []
-    ids: list[int] = []
+    items: Few[Done] = []
+    ids: Few[int] = []
     token: bytes | None = None
-    tokens: list[bytes] | None = None
+    tokens: Few[bytes] | None = None
 
 
 class Fail(FailCommand, tag="FAIL", kw_only=True):
@@ -221,7 +223,7 @@ class Fail(FailCommand, tag="FAIL", kw_only=True):
 
 
 class FailMany(Command, tag="FAILB", kw_only=True):
-    items: list[Failed]
+    items: Few[Failed]
 
 
 class Release(Command, tag="RELEASE", kw_only=True):
@@ -248,11 +250,11 @@ class SettleMany(Command, tag="SETTLE", kw_only=True):
     """The verb itself, in columns; results are binary."""
 
     verb: str
-    ids: list[int]
-    tokens: list[bytes] | None = None
-    results: list[bytes | None] | None = None
-    failures: list[SettleFailure] | None = None
-    followups: list[Followups | None] | None = None
+    ids: Few[int]
+    tokens: Few[bytes] | None = None
+    results: Few[bytes | None] | None = None
+    failures: Few[SettleFailure] | None = None
+    followups: Few[Followups | None] | None = None
     delay: int = 0
     pause_key: str = ""
 
@@ -264,9 +266,9 @@ class Heartbeat(Command, tag="HEARTBEAT", kw_only=True):
 
 
 class HeartbeatMany(Command, tag="HEARTBEATB", kw_only=True):
-    items: list[Of] = []
-    ids: list[int] = []
-    tokens: list[bytes] | None = None
+    items: Few[Of] = []
+    ids: Few[int] = []
+    tokens: Few[bytes] | None = None
     lease: int = 0
     packed: bool = False
 
@@ -295,8 +297,8 @@ class GetJobByCustomId(Command, tag="GETJOBBYCUSTOMID", kw_only=True):
 
 
 class GetJobs(Command, tag="GETJOBSBATCH", kw_only=True):
-    ids: list[int] = []
-    custom_ids: list[str] = []
+    ids: Few[int] = []
+    custom_ids: Few[str] = []
     packed: bool = False
 
 
@@ -340,7 +342,7 @@ class Changing(Command, kw_only=True):
     """One job by `id`, several by `ids`, or all that `filter` finds."""
 
     id: int | UnsetType = UNSET
-    ids: list[int] | None = None
+    ids: Few[int] | None = None
     filter: Which | None = None
     limit: int = 0
     reason: str = ""
@@ -367,7 +369,7 @@ class Rewriting(Changing, kw_only=True):
     data: Raw | UnsetType = UNSET
     codec: str | UnsetType = UNSET
     metadata: dict[str, str] | None = None
-    tags: list[str] | None = None
+    tags: Few[str] | None = None
 
 
 class UpdateJob(Rewriting, tag="UPDATEJOB", kw_only=True):
@@ -549,21 +551,18 @@ class ReadEvents(Command, tag="EVENTS", kw_only=True):
     limit: int = 1_000
     timeout: int = 0
     queue: str = ""
-    events: list[str] | None = None
+    events: Few[str] | None = None
     packed: bool = False
 
 
 class Subscribe(Command, tag="SUBSCRIBE", kw_only=True):
     after: int | str = "end"
     queue: str = ""
-    events: list[str] | None = None
+    events: Few[str] | None = None
 
 
 class Unsubscribe(Command, tag="UNSUBSCRIBE", kw_only=True):
     id: str | int | None = None
-
-
-# Reading.
 
 
 def _kinds(kind: type[Command]) -> list[type[Command]]:
@@ -668,7 +667,7 @@ class Reader:
     def _part(self, kind: type[Struct], own: str, name: str, data: Raw) -> object:
         decode = self._parts.get((kind, own))
         if decode is None:
-            decode = self._parts[(kind, own)] = self.form.decoder(get_type_hints(kind)[own])
+            decode = self._parts[(kind, own)] = self.form.decoder(get_type_hints(kind, include_extras=True)[own])
         try:
             return decode(data)
         except NONSENSE as error:
@@ -687,12 +686,13 @@ def find_name(name: str, known: dict[str, str]) -> str | None:
     return None
 
 
+@cache
 def _is_needed(kind: type[Struct], name: str) -> bool:
     return any(part.name == name and part.required for part in msgspec.structs.fields(kind))
 
 
 def _said(form: Format, data: Raw) -> object:
     try:
-        return form.decoder(object)(bytes(data))
+        return form.decode(bytes(data)) if len(bytes(data)) < SHOWN_BYTES_MAX else bytes(data)[:60]
     except NONSENSE:
         return bytes(data)[:60]

@@ -23,7 +23,6 @@ UNSAYABLE = (*NONSENSE, TypeError, OverflowError)  # what converting raises besi
 
 _json = msgspec.json.Encoder(decimal_format="number")
 _msgpack = msgspec.msgpack.Encoder()
-_skip_msgpack = msgspec.msgpack.Decoder(Raw).decode
 _bin_of_json = msgspec.json.Decoder(dict[str, str])
 _bin_of_msgpack = msgspec.msgpack.Decoder(bytes).decode
 
@@ -122,10 +121,12 @@ class _Msgpack(Format):
         return _bin_of_msgpack(data) if first in (0xC4, 0xC5, 0xC6) else None
 
     def own(self, payload: bytes) -> Raw | None:
+        """Read to its end: text that is no UTF-8 would make the whole message unreadable."""
         try:
-            return _skip_msgpack(payload)
+            msgspec.msgpack.decode(payload)
         except NONSENSE:
             return None
+        return Raw(payload)
 
     def convert(self, payload: bytes) -> bytes:
         return _msgpack.encode(_to_msgpack(msgspec.json.decode(payload)))

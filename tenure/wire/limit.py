@@ -5,6 +5,7 @@ from typing import Final
 # A batch has up to 16 MiB of payloads, and what describes its jobs besides.
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of the public protocol, either way
+STRANGER_BYTES_MAX: Final = 64 * 1024  # of a message before AUTH, where that is needed
 HEADER_BYTES: Final = 4
 SUBSCRIPTIONS_MAX: Final = 16  # of one connection
 CALLS_PER_CONNECTION: Final = 500  # in progress at once; a session of operation ids remembers more than that

@@ -4,14 +4,17 @@ Names are those of the protocol: durations in milliseconds under plain names (`d
 milliseconds since 1970. Older names for the same thing are read too.
 """
 
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from tenure.core import bound, dependency, job, retry
 from tenure.core.error import InvalidRequest
 from tenure.core.job import DEFAULT_OPTIONS, Extras, Options
 from tenure.core.retry import Backoff
+
+T = TypeVar("T")
+Few = Annotated[list[T], Meta(max_length=bound.BATCH_ITEMS_MAX)]  # a longer one is refused before it is read
 
 # Public names of options and extras that differ from the core's, and other names under which they are known.
 CORE_NAMES = {
@@ -43,7 +46,7 @@ class WireBackoff(Struct, omit_defaults=True, forbid_unknown_fields=True):
     base: int = retry.DEFAULT.base_ms
     factor: float = retry.DEFAULT.factor
     cap: int = retry.DEFAULT.cap_ms
-    delays: tuple[int, ...] = ()
+    delays: Annotated[tuple[int, ...], Meta(max_length=retry.DELAYS_MAX)] = ()
 
 
 class JobFields(Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,12 +73,12 @@ class JobFields(Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=
     debounce_ttl: int | UnsetType = UNSET
     debounce_mode: str | UnsetType = UNSET
     debounce_max_wait: int | UnsetType = UNSET
-    depends_on: list[int] | UnsetType = UNSET
+    depends_on: Few[int] | UnsetType = UNSET
     dependency_policy: str | UnsetType = UNSET
     group_id: str | UnsetType = UNSET
     lifo: bool | UnsetType = UNSET
-    limit_keys: list[str] | UnsetType = UNSET
-    tags: list[str] | UnsetType = UNSET
+    limit_keys: Few[str] | UnsetType = UNSET
+    tags: Few[str] | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
     remove_on_complete: bool | UnsetType = UNSET
     remove_on_fail: bool | UnsetType = UNSET

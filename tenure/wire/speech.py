@@ -87,6 +87,8 @@ class Speech:
 
     def batch(self, message: Any, jobs: list[Any]) -> tuple[Batch, dict[int, Error]]:
         """The jobs of a batch, and what is wrong with those that are left out of it."""
+        if len(jobs) > bound.BATCH_ITEMS_MAX:  # before each is looked at
+            raise InvalidRequest("payloads", len(jobs), f"a batch has at most {bound.BATCH_ITEMS_MAX} items")
         shared = asked(message)
         codec = message.codec
         if all(type(job) is JustData for job in jobs):

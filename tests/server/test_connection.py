@@ -373,6 +373,13 @@ async def test_payload_that_json_cannot_say_goes_as_binary(payload: bytes, house
     assert (await frames.do("GETSTATE", id=id))["state"] == "running"
 
 
+async def test_text_that_is_no_text_breaks_no_message(house: House) -> None:
+    frames = await house.talk(FRAMES)
+    await frames.write(wrap(b"\x83\xa3cmd\xa4PUSH\xa5queue\xa4mail\xa4data\xa1\xff", FRAMES))
+    id = (await frames.receive())["id"]
+    assert (await frames.do("GETJOB", id=id))["job"]["data"] == b"\xa1\xff"
+
+
 async def test_extension_type_sent_as_a_value_reaches_a_reader_of_json_as_binary(house: House) -> None:
     frames, lines = await house.talk(FRAMES), await house.talk(LINES)
     await frames.do("PUSH", queue="mail", data={"x": msgspec.msgpack.Ext(5, b"abcd")})

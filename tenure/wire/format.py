@@ -140,6 +140,13 @@ MSGPACK_FORMAT = _Msgpack()
 FORMATS = {JSON: JSON_FORMAT, MSGPACK: MSGPACK_FORMAT}
 
 
+def nothing(codec: str | UnsetType, form: Format) -> bytes:
+    """The payload of a job that was given none: null, or no bytes in a codec of one's own."""
+    if codec is UNSET:
+        return form.encode(None)
+    return FORMATS[codec].encode(None) if codec in FORMATS else b""
+
+
 def kept(data: Raw, codec: str | UnsetType, form: Format, field: str = "data") -> bytes:
     """The bytes to keep of a value that came in a message, given the codec it was said to have."""
     if codec is UNSET:

@@ -18,7 +18,7 @@ from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Filter
 from tenure.wire import value
 from tenure.wire.command import Reader
-from tenure.wire.format import Format, kept, shown
+from tenure.wire.format import Format, kept, nothing, shown
 from tenure.wire.option import JustData, asked, split
 
 OPTIONS_KEPT = 1_000
@@ -110,7 +110,8 @@ class Speech:
             try:
                 own = {**shared, **asked(item)}
                 options, extras = self.job(own, queue if item.queue is UNSET else item.queue)
-                payloads.append(kept(item.data, own.get("codec", UNSET), self.form))
+                codec = own.get("codec", UNSET)
+                payloads.append(kept(item.data, codec, self.form) if item.data else nothing(codec, self.form))
             except Error as error:
                 wrong[at] = error
                 continue

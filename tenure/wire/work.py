@@ -13,7 +13,7 @@ from tenure.core.record import LoadReport, StreamItem
 from tenure.core.request import Append, Batch, Claim, Extend, Failure, Load, Settle
 from tenure.wire import command as c
 from tenure.wire import value
-from tenure.wire.format import kept, shown
+from tenure.wire.format import kept, nothing, shown
 from tenure.wire.option import asked
 from tenure.wire.speech import Call, Fields, Speech, error_fields, merged, packed_answers
 
@@ -31,12 +31,8 @@ ORDERS = ("weighted", "strict")
 
 def push(s: Speech, m: c.Push) -> Call:
     options, extras = s.job(asked(m), m.queue)
-    payload = kept(m.data, m.codec, s.form) if m.data else _nothing(s)
+    payload = kept(m.data, m.codec, s.form) if m.data else nothing(m.codec, s.form)
     return Call("enqueue", (Batch(options, [payload], None if extras is None else [extras]),), s.one)
-
-
-def _nothing(s: Speech) -> bytes:
-    return s.form.encode(None)
 
 
 def push_many(s: Speech, m: c.PushMany | c.PushManyItems) -> Call:

@@ -402,6 +402,18 @@ async def test_codec_of_ones_own_needs_binary(house: House) -> None:
     assert (await lines.do("GETJOB", id=id))["job"]["data"] == {"$bin": "gAUu"}
 
 
+@each_manner
+@pytest.mark.parametrize("codec", ["", "json", "msgpack"])
+async def test_job_without_data_has_null(codec: str, manner: Manner, house: House) -> None:
+    talk = await house.talk(manner)
+    fields = {"codec": codec} if codec else {}
+    ids = [(await talk.do("PUSH", queue="mail", **fields))["id"]]
+    ids += (await talk.do("PUSHB", queue="mail", jobs=[{}, {**fields}], **fields))["ids"]
+    for reader in [talk, await house.talk(LINES), await house.talk(FRAMES)]:
+        found = (await reader.do("GETJOBSBATCH", ids=ids))["jobs"]
+        assert [job["data"] for job in found] == [None, None, None]
+
+
 # Repeats.
 
 

@@ -282,7 +282,10 @@ class SqliteStore(StoreWithBlobs):
         self._flush_in(0.0)
 
     def _flush_later(self) -> None:
-        self._flush_in(0.0 if self._engine.untaken() > RELAXED_JOBS else RELAXED_S)
+        if self._engine.untaken() > RELAXED_JOBS:
+            self._flush_in(0.0)
+        elif self._flush_due is None:
+            self._flush_in(RELAXED_S)
 
     def _flush_in(self, seconds: float) -> None:
         assert self._loop is not None
@@ -370,8 +373,12 @@ class SqliteStore(StoreWithBlobs):
         if job.done is not None and not job.done.done():
             job.done.set_result(None)
         self._let_out()
-        if self._opened is not None:
+        if self._opened is None:
+            return
+        if self._safe or self._held or self._mode != "relaxed":
             self._flush()
+        elif not self._engine.is_taken():
+            self._flush_later()
 
     def _let_out(self) -> None:
         """Answers whose time has come."""

@@ -109,7 +109,8 @@ class Handler:
             asked.connection,
             asked.durability,
         )
-        self._check_durability(asked.durability)
+        if asked.durability:
+            self._check_durability(asked.durability)
         self._arm()
         if verb == "change" or verb == "configure":
             return await self._change(caller, context, verb, arguments)
@@ -124,7 +125,7 @@ class Handler:
         return roles | WORKER if asked.subject == request.QUEUE and not asked.changes else roles
 
     def _check_durability(self, durability: str) -> None:
-        if durability and durability not in self.store.capabilities.durability:
+        if durability not in self.store.capabilities.durability:
             modes = ", ".join(self.store.capabilities.durability) or "none"
             raise InvalidRequest("durability", durability, f"this store has: {modes}")
 

@@ -2,8 +2,8 @@
 
     make bench BENCH=server ARGS=--quick
 
-Server, echo and load generator are processes of their own. Every figure of the server stands beside the echo's, measured
-in the same run; medians of several rounds, taken in turns.
+Server, echo and load generator are processes of their own. Every figure of the server stands beside the echo's, taken
+in turns in the same run; medians of several rounds.
 """
 
 import asyncio

@@ -40,6 +40,7 @@ CONNECT_S = 5.0
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MOST_S = 2.0
 OVERLOADED_TRIES = 5
+OVERLOADED_S = 5.0  # at most, between two of them
 WITH_OP_ID = frozenset({"enqueue", "settle", "change", "claim", "configure", "load"})
 HELLO = {"cmd": "HELLO", "version": 1, "client": "tenure-python"}
 ONCE = frozenset({"append"})  # not remembered by the store: a repeat could add twice
@@ -154,7 +155,6 @@ class RemoteStore:
             )
         fields = {**header(context), **VERBS[verb].ask(self._form, *arguments)}
         late = (lambda body: self._give_back(context, body)) if verb == "claim" else None
-        tries = 0
         while True:
             try:
                 connection = await self._connected(until)
@@ -174,12 +174,6 @@ class RemoteStore:
                     raise Timeout(f"{verb} was not answered in time") from None
                 if wait_ms:
                     fields["timeout"] = max(int((until - CALL_S - loop.time()) * 1_000), 0)
-            except Overloaded as error:
-                tries += 1
-                pause_s = error.retry_after_ms / 1_000
-                if verb != "enqueue" or tries >= OVERLOADED_TRIES or loop.time() + pause_s >= until:
-                    raise
-                await asyncio.sleep(pause_s)
 
     def _give_back(self, context: Context, body: bytes) -> None:
         """What a claim was given when its caller did not wait any more."""
@@ -218,7 +212,7 @@ class RemoteStore:
         """In parts when it could be too large for a message, unless it has to be done whole."""
         count = len(batch.payloads)
         if size <= PART_BYTES or batch.atomic or count < 2 or context.op is not None:
-            return cast("Answers", await self._call("enqueue", context, (batch,)))
+            return await self._enqueue_when_there_is_room(context, batch)
         middle = count // 2
         places = range(count)
         parts = [without(batch, set(places[middle:])), without(batch, set(places[:middle]))]
@@ -228,6 +222,17 @@ class RemoteStore:
             if second.state != first.state and at not in other:
                 other[at] = second.item(at - middle)
         return Answers(first.ids + second.ids, first.state, other or None, first.count + second.count)
+
+    async def _enqueue_when_there_is_room(self, context: Context, batch: Batch) -> Answers:
+        """A batch of which nothing fits is tried again after the pause that the server asks for, a few times."""
+        for _ in range(OVERLOADED_TRIES):
+            answers = cast("Answers", await self._call("enqueue", context, (batch,)))
+            errors = list(answers.errors().values())
+            full = [error for error in errors if isinstance(error, Overloaded)]
+            if not full or len(full) < len(batch.payloads) or context.op is not None:
+                return answers
+            await asyncio.sleep(min(max(error.retry_after_ms for error in full) / 1_000, OVERLOADED_S))
+        return answers
 
     async def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
         return cast("Claimed", await self._call("claim", context, (claim,), claim.wait_ms))

@@ -7,6 +7,7 @@ not answered is asked again with the same operation id, so that nothing is done 
 import asyncio
 import random
 import secrets
+import ssl
 from collections.abc import Callable, Container
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -50,10 +51,16 @@ Told = Callable[[dict[str, Any]], None]
 
 class RemoteStore:
     def __init__(
-        self, address: tuple[str, int] | str, token: str = "", form: Format = MSGPACK_FORMAT, told: Told | None = None
+        self,
+        address: tuple[str, int] | str,
+        token: str = "",
+        form: Format = MSGPACK_FORMAT,
+        told: Told | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """`address` is a host and port, or the path of a Unix socket."""
         self._address = address
+        self._tls = tls
         self._token = token
         self._form = form
         self._told: Told = told or (lambda _: None)
@@ -127,7 +134,7 @@ class RemoteStore:
             if isinstance(self._address, str):
                 _, connection = await loop.create_unix_connection(make, self._address)
             else:
-                _, connection = await loop.create_connection(make, *self._address)
+                _, connection = await loop.create_connection(make, *self._address, ssl=self._tls)
             try:
                 if self._token:
                     await connection.ask({"cmd": "AUTH", "token": self._token})
@@ -335,12 +342,12 @@ async def _before(until: float, asking: Any) -> bytes:
         raise Timeout("the server did not answer in time") from None
 
 
-REMOTE = ("tenure", "tenure+unix")
+REMOTE = ("tenure", "tenure+tls", "tenure+unix")
 FORMATS = {"msgpack": MSGPACK_FORMAT, "json": JSON_FORMAT}
 PORT = 6789
 
 
-def remote_store(url: str, token: str, format: str) -> RemoteStore:
+def remote_store(url: str, token: str, format: str, tls: ssl.SSLContext | None) -> RemoteStore:
     parts = urlsplit(url)
     if format not in FORMATS:
         raise InvalidRequest("format", format, "it must be msgpack or json")
@@ -354,4 +361,8 @@ def remote_store(url: str, token: str, format: str) -> RemoteStore:
         return RemoteStore(unquote(parts.path), token, FORMATS[format])
     if not parts.hostname or parts.path not in ("", "/"):
         raise InvalidRequest("url", url, "it must be tenure:// and a host, as in tenure://127.0.0.1:6789")
-    return RemoteStore((parts.hostname, parts.port or PORT), token, FORMATS[format])
+    if parts.scheme == "tenure+tls":
+        tls = tls or ssl.create_default_context()
+    elif tls is not None:
+        raise InvalidRequest("url", url, "with TLS it must be tenure+tls:// and a host")
+    return RemoteStore((parts.hostname, parts.port or PORT), token, FORMATS[format], tls=tls)

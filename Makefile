@@ -44,7 +44,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run test check format bench model simulate kill share crash damage lock dist clean FORCE
+.PHONY: help setup compile run demo test check format bench model simulate kill share crash damage lock dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,7 +71,11 @@ $(COMPILED_STAMP): $(ENVIRONMENT) $(SOURCE_LIST) $(SOURCES) setup.py pyproject.t
 	@if [ -n "$$(find build/partial -name '*.so')" ]; then mv build/partial $(COMPILED); touch $@; \
 	else rm -rf build/partial; echo "NOTICE: the core and the engine were not compiled, Tenure goes on interpreted"; fi
 
-run: setup ## Run the demo, on the compiled build if there is a current one
+run: setup ## Run the server until Ctrl-C, on the compiled build if there is a current one (ARGS=--help)
+	@if $(HAS_COMPILED) && $(IS_CURRENT); then $(COMPILED_ENV) $(BIN)/python -m tenure serve $(ARGS); \
+	else $(INTERPRETED_ENV) $(BIN)/python -m tenure serve $(ARGS); fi
+
+demo: setup ## Show the main job being done: fair claims, a stalled worker, a cancel, why a job waits
 	@if $(HAS_COMPILED) && $(IS_CURRENT); then $(COMPILED_ENV) $(BIN)/python -m tenure.demo $(ARGS); \
 	else $(INTERPRETED_ENV) $(BIN)/python -m tenure.demo $(ARGS); fi
 

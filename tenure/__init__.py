@@ -1,6 +1,7 @@
 """Tenure: a multi-tenant job queue for Python."""
 
 from tenure.client.client import Client, Enqueued, Leased, Settled, connect
+from tenure.client.sync import SyncClient, connect_sync
 from tenure.core.error import (
     AlreadySettled,
     CodecNotFound,
@@ -56,10 +57,12 @@ __all__ = [
     "Rate",
     "RateLimited",
     "Settled",
+    "SyncClient",
     "TaskNotRegistered",
     "Timeout",
     "Unauthenticated",
     "Unavailable",
     "Unsupported",
     "connect",
+    "connect_sync",
 ]

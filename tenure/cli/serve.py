@@ -30,6 +30,9 @@ def serve(
     unix: Annotated[str | None, typer.Option(help="Path of a Unix socket to listen on, too.")] = None,
     stop_s: Annotated[float | None, typer.Option(help="How long requests may take to end at a stop.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    tls_cert: Annotated[str | None, typer.Option(help="Certificate for TLS, in PEM.")] = None,
+    tls_key: Annotated[str | None, typer.Option(help="Its key.")] = None,
+    tls_client_ca: Annotated[str | None, typer.Option(help="Who signs the certificates of clients.")] = None,
     config: Annotated[str, typer.Option(help="Settings file; tenure.toml is read if it is there.")] = "",
 ) -> None:
     """Serve a store over TCP and a Unix socket until it is told to stop."""
@@ -41,6 +44,9 @@ def serve(
         "unix": unix,
         "stop_s": stop_s,
         "log_level": log_level,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
     }
     chosen = choose({name: value for name, value in given.items() if value is not None}, file=config)
     logging.basicConfig(level=chosen.settings.log_level.upper(), format=FORMAT, stream=sys.stderr)
@@ -65,7 +71,7 @@ def show(chosen: Chosen, server: Server) -> None:
     table = Table("setting", "value", "from", title="Tenure", title_justify="left")
     for name, source in chosen.sources.items():
         value = getattr(chosen.settings, name)
-        shown = f"{len(value)} of them" if name in SECRET else str(value)
+        shown = ("given" if value else "none") if name in SECRET else str(value)
         table.add_row(name, shown, source)
     console.print(table)
     if chosen.settings.tcp:

@@ -7,6 +7,7 @@ from tenure.core.clock import Now
 from tenure.store.contract import Hosted, Store
 
 TICK_MAX_MS = 60_000
+SOON_S = 0.001  # after a call: what it has made due, and once for all calls until then; no answer waits for it
 
 
 class Driver:
@@ -14,6 +15,8 @@ class Driver:
         self.store = store
         self.now = clock
         self._timer: asyncio.TimerHandle | None = None
+        self._soon: asyncio.TimerHandle | None = None
+        self._again = False
         self._ticking: asyncio.Task[None] | None = None
         self._closed = True
         if isinstance(store, Hosted):
@@ -28,6 +31,8 @@ class Driver:
         if self._ticking is not None:
             await self._ticking
         self._disarm()
+        if self._soon is not None:
+            self._soon.cancel()
         await self.store.close()
 
     def _disarm(self) -> None:
@@ -36,14 +41,25 @@ class Driver:
             self._timer = None
 
     def arm(self) -> None:
-        """Something may have changed what is due: tick as soon as the caller has made its call."""
-        if not self._closed and (self._ticking is None or self._ticking.done()):
+        """Something may have changed what is due: tick when the caller has made its call and has its answer."""
+        if self._soon is None and not self._closed:
+            self._soon = asyncio.get_running_loop().call_later(SOON_S, self._begin)
+
+    def _begin(self) -> None:
+        self._soon = None
+        if self._ticking is not None and not self._ticking.done():
+            self._again = True
+        elif not self._closed:
             self._ticking = asyncio.get_running_loop().create_task(self._tick())
 
     async def _tick(self) -> None:
         self._disarm()
         now = self.now()
         next_at = await self.store.tick(now)
-        if next_at is not None:
+        loop = asyncio.get_running_loop()
+        if self._again:
+            self._again = False
+            loop.call_soon(self._begin)
+        elif next_at is not None:
             wait_ms = min(next_at.wall_ms - now.wall_ms, next_at.elapsed_ms - now.elapsed_ms, TICK_MAX_MS)
-            self._timer = asyncio.get_running_loop().call_later(max(wait_ms, 0) / 1000, self.arm)
+            self._timer = loop.call_later(max(wait_ms, 0) / 1000, self._begin)

@@ -7,6 +7,7 @@ not answered is asked again with the same operation id, so that nothing is done 
 import asyncio
 import random
 import secrets
+import ssl
 from collections.abc import Callable, Container
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -40,6 +41,7 @@ CONNECT_S = 5.0
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MOST_S = 2.0
 OVERLOADED_TRIES = 5
+OVERLOADED_S = 5.0  # at most, between two of them
 WITH_OP_ID = frozenset({"enqueue", "settle", "change", "claim", "configure", "load"})
 HELLO = {"cmd": "HELLO", "version": 1, "client": "tenure-python"}
 ONCE = frozenset({"append"})  # not remembered by the store: a repeat could add twice
@@ -49,10 +51,16 @@ Told = Callable[[dict[str, Any]], None]
 
 class RemoteStore:
     def __init__(
-        self, address: tuple[str, int] | str, token: str = "", form: Format = MSGPACK_FORMAT, told: Told | None = None
+        self,
+        address: tuple[str, int] | str,
+        token: str = "",
+        form: Format = MSGPACK_FORMAT,
+        told: Told | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """`address` is a host and port, or the path of a Unix socket."""
         self._address = address
+        self._tls = tls
         self._token = token
         self._form = form
         self._told: Told = told or (lambda _: None)
@@ -126,7 +134,7 @@ class RemoteStore:
             if isinstance(self._address, str):
                 _, connection = await loop.create_unix_connection(make, self._address)
             else:
-                _, connection = await loop.create_connection(make, *self._address)
+                _, connection = await loop.create_connection(make, *self._address, ssl=self._tls)
             try:
                 if self._token:
                     await connection.ask({"cmd": "AUTH", "token": self._token})
@@ -154,7 +162,6 @@ class RemoteStore:
             )
         fields = {**header(context), **VERBS[verb].ask(self._form, *arguments)}
         late = (lambda body: self._give_back(context, body)) if verb == "claim" else None
-        tries = 0
         while True:
             try:
                 connection = await self._connected(until)
@@ -174,12 +181,6 @@ class RemoteStore:
                     raise Timeout(f"{verb} was not answered in time") from None
                 if wait_ms:
                     fields["timeout"] = max(int((until - CALL_S - loop.time()) * 1_000), 0)
-            except Overloaded as error:
-                tries += 1
-                pause_s = error.retry_after_ms / 1_000
-                if verb != "enqueue" or tries >= OVERLOADED_TRIES or loop.time() + pause_s >= until:
-                    raise
-                await asyncio.sleep(pause_s)
 
     def _give_back(self, context: Context, body: bytes) -> None:
         """What a claim was given when its caller did not wait any more."""
@@ -218,7 +219,7 @@ class RemoteStore:
         """In parts when it could be too large for a message, unless it has to be done whole."""
         count = len(batch.payloads)
         if size <= PART_BYTES or batch.atomic or count < 2 or context.op is not None:
-            return cast("Answers", await self._call("enqueue", context, (batch,)))
+            return await self._enqueue_when_there_is_room(context, batch)
         middle = count // 2
         places = range(count)
         parts = [without(batch, set(places[middle:])), without(batch, set(places[:middle]))]
@@ -228,6 +229,17 @@ class RemoteStore:
             if second.state != first.state and at not in other:
                 other[at] = second.item(at - middle)
         return Answers(first.ids + second.ids, first.state, other or None, first.count + second.count)
+
+    async def _enqueue_when_there_is_room(self, context: Context, batch: Batch) -> Answers:
+        """A batch of which nothing fits is tried again after the pause that the server asks for, a few times."""
+        for _ in range(OVERLOADED_TRIES):
+            answers = cast("Answers", await self._call("enqueue", context, (batch,)))
+            errors = list(answers.errors().values())
+            full = [error for error in errors if isinstance(error, Overloaded)]
+            if not full or len(full) < len(batch.payloads) or context.op is not None:
+                return answers
+            await asyncio.sleep(min(max(error.retry_after_ms for error in full) / 1_000, OVERLOADED_S))
+        return answers
 
     async def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
         return cast("Claimed", await self._call("claim", context, (claim,), claim.wait_ms))
@@ -330,12 +342,12 @@ async def _before(until: float, asking: Any) -> bytes:
         raise Timeout("the server did not answer in time") from None
 
 
-REMOTE = ("tenure", "tenure+unix")
+REMOTE = ("tenure", "tenure+tls", "tenure+unix")
 FORMATS = {"msgpack": MSGPACK_FORMAT, "json": JSON_FORMAT}
 PORT = 6789
 
 
-def remote_store(url: str, token: str, format: str) -> RemoteStore:
+def remote_store(url: str, token: str, format: str, tls: ssl.SSLContext | None) -> RemoteStore:
     parts = urlsplit(url)
     if format not in FORMATS:
         raise InvalidRequest("format", format, "it must be msgpack or json")
@@ -349,4 +361,8 @@ def remote_store(url: str, token: str, format: str) -> RemoteStore:
         return RemoteStore(unquote(parts.path), token, FORMATS[format])
     if not parts.hostname or parts.path not in ("", "/"):
         raise InvalidRequest("url", url, "it must be tenure:// and a host, as in tenure://127.0.0.1:6789")
-    return RemoteStore((parts.hostname, parts.port or PORT), token, FORMATS[format])
+    if parts.scheme == "tenure+tls":
+        tls = tls or ssl.create_default_context()
+    elif tls is not None:
+        raise InvalidRequest("url", url, "with TLS it must be tenure+tls:// and a host")
+    return RemoteStore((parts.hostname, parts.port or PORT), token, FORMATS[format], tls=tls)

@@ -45,6 +45,7 @@ class Journal:
         self.on: bool = False
         self.touched: list[Job] = []
         self.ranges: list[int] = []  # first and last id of jobs that came in a row
+        self.in_rows: i64 = 0  # how many those are
         self.gone: list[int] = []  # first id, count, tenant, state
         self.output: list[tuple[int, int, StreamItem]] = []  # job, kind, item
         self.entities: dict[Entity, int] = {}
@@ -64,10 +65,7 @@ class Journal:
         return not (self.touched or self.ranges or self.gone or self.output or self.entities)
 
     def size(self) -> int:
-        found = len(self.touched) + len(self.entities)
-        for at in range(0, len(self.ranges), 2):
-            found += self.ranges[at + 1] - self.ranges[at] + 1
-        return found
+        return len(self.touched) + len(self.entities) + int(self.in_rows)
 
     def born(self, job: Job) -> None:
         if self.on:
@@ -77,6 +75,7 @@ class Journal:
         if self.on:
             self.ranges.append(int(first))
             self.ranges.append(int(last))
+            self.in_rows += last - first + 1
 
     def touch(self, job: Job) -> None:
         if not job.dirty:

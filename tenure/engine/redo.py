@@ -107,6 +107,7 @@ def _take_rows(w: World, journal: Journal, out: BytesWriter) -> None:
     rows = Rows(out, w.wall_ms)
     ranges = journal.ranges
     journal.ranges = []
+    journal.in_rows = 0
     index = w.index
     at: i64 = 0
     while at < len(ranges):

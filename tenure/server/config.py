@@ -5,6 +5,7 @@ Each is known by one name: `tcp_port` is `--tcp-port`, `TENURE_TCP_PORT`, and `t
 
 import os
 import re
+import ssl
 import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -17,11 +18,12 @@ from tenure.core.bound import nearest
 from tenure.core.error import InvalidRequest
 from tenure.core.tenant import ALL_ROLES, ANY_TENANT, ROLE_NAMES
 from tenure.server.caller import ALL_QUEUES, Grant
+from tenure.server.jwt import JwtSettings, check_settings
 
 PREFIX = "TENURE_"
 TOKEN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 LEVELS = ("debug", "info", "warning", "error")
-SECRET = frozenset({"tokens"})  # fields that are not shown
+SECRET = frozenset({"tokens", "jwt"})  # fields that are not shown
 
 
 class Token(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,7 +44,11 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     unix: str = ""
     stop_s: float = 10.0
     log_level: str = "info"
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
     tokens: dict[str, Token] = {}
+    jwt: JwtSettings | None = None
 
 
 class Chosen(NamedTuple):
@@ -98,10 +104,15 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check(settings: Settings) -> None:
-    if not settings.tokens and not is_loopback(settings.host):
-        raise InvalidRequest(
-            "host", settings.host, "a public address needs authentication: add [server.tokens], or listen on 127.0.0.1"
-        )
+    if not settings.tokens and settings.jwt is None and not is_loopback(settings.host):
+        rule = "a public address needs authentication: add [server.tokens] or [server.jwt], or listen on 127.0.0.1"
+        raise InvalidRequest("host", settings.host, rule)
+    if settings.jwt is not None:
+        check_settings(settings.jwt)
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise InvalidRequest("tls_key", settings.tls_key, "a certificate and its key go together")
+    if settings.tls_client_ca and not settings.tls_cert:
+        raise InvalidRequest("tls_cert", "", "certificates of clients need one of the server")
     if settings.log_level.lower() not in LEVELS:
         raise InvalidRequest("log_level", settings.log_level, "it must be one of " + ", ".join(LEVELS))
     hashes = [token.sha256.lower() for token in settings.tokens.values()]
@@ -134,3 +145,19 @@ def grants(settings: Settings) -> dict[str, Grant]:
         roles = sum(ROLE_NAMES[role] for role in set(token.roles)) & ALL_ROLES
         found[token.sha256.lower()] = Grant(name, roles, tuple(token.tenants), tuple(token.queues), token.rate)
     return found
+
+
+def tls_of(settings: Settings) -> ssl.SSLContext | None:
+    """With `tls_client_ca`, only clients whose certificate it has signed may connect."""
+    if not settings.tls_cert:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+        if settings.tls_client_ca:
+            context.load_verify_locations(settings.tls_client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:
+        raise InvalidRequest("tls_cert", settings.tls_cert, f"it cannot be used: {error}") from error
+    return context

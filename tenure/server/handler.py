@@ -119,7 +119,8 @@ class Handler:
             asked.connection,
             asked.durability,
         )
-        self._check_durability(asked.durability)
+        if asked.durability:
+            self._check_durability(asked.durability)
         self._arm()
         if verb == "obliterate":
             return await self._obliterate(caller, context, *arguments)
@@ -136,17 +137,18 @@ class Handler:
         return roles | WORKER if asked.subject == request.QUEUE and not asked.changes else roles
 
     def _check_durability(self, durability: str) -> None:
-        if durability and durability not in self.store.capabilities.durability:
+        if durability not in self.store.capabilities.durability:
             modes = ", ".join(self.store.capabilities.durability) or "none"
             raise InvalidRequest("durability", durability, f"this store has: {modes}")
 
     def _op(self, caller: Caller, text: str) -> OpId:
+        """A session belongs to one caller, whatever others call themselves and theirs."""
         session, _, counter = text.rpartition(":")
         if not session or not counter.isascii() or not counter.isdigit() or len(text) > OP_CHARS_MAX:
             raise InvalidRequest("opId", text, "it must be a session and a counter, as in session:7")
         if int(counter) > OP_COUNTER_MAX:
             raise InvalidRequest("opId", text, f"its counter is {OP_COUNTER_MAX} at most")
-        return OpId(f"{caller.name}/{session}", int(counter))
+        return OpId(f"{caller.key}/{session}", int(counter))
 
     # Changes: told to the audit, and to workers whose job is cancelled.
 

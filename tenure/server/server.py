@@ -14,8 +14,9 @@ from tenure.core.clock import Now
 from tenure.core.error import Unavailable
 from tenure.server.auth import Gate
 from tenure.server.caller import Grant
-from tenure.server.config import Settings, grants
+from tenure.server.config import Settings, grants, tls_of
 from tenure.server.handler import Handler
+from tenure.server.jwt import JwtGate
 from tenure.server.tcp import Door
 from tenure.store.contract import Store
 
@@ -30,14 +31,18 @@ class Server:
         self._driver = Driver(store, clock)
         self.handler = Handler(store, clock, self._driver.arm)
         tokens = grants(settings)
-        open_grant = None if tokens else Grant("anybody")
-        self.gate = Gate(lambda: clock().elapsed_ms, tokens, open_grant)
+        self._signed = None if settings.jwt is None else JwtGate(settings.jwt)
+        open_grant = Grant("anybody") if not tokens and self._signed is None else None
+        self.gate = Gate(clock, tokens, open_grant, self._signed)
+        self._tls = tls_of(settings)
         self._doors: list[Door] = []
         self._listeners: list[asyncio.Server] = []
         self._unix = ""
         self.tcp_port = 0  # the one it listens on
 
     async def start(self) -> None:
+        if self._signed is not None:
+            await self._signed.start()
         await self._driver.open()
         try:
             if self.settings.tcp:
@@ -53,7 +58,7 @@ class Server:
         loop = asyncio.get_running_loop()
         try:
             listener = await loop.create_server(
-                door.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG
+                door.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG, ssl=self._tls
             )
         except OSError as error:
             where = f"{self.settings.host}:{self.settings.tcp_port}"
@@ -95,6 +100,8 @@ class Server:
         if self._unix:
             with suppress(FileNotFoundError):
                 os.unlink(self._unix)
+        if self._signed is not None:
+            await self._signed.stop()
         await self._driver.close()
 
 

@@ -7,6 +7,7 @@ milliseconds since 1970. Older names for the same thing are read too.
 from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec.structs import astuple
 
 from tenure.core import bound, dependency, job, retry
 from tenure.core.error import InvalidRequest
@@ -102,14 +103,19 @@ class Item(JobFields):
     queue: str | UnsetType = UNSET
 
 
-JOB_FIELDS = frozenset(JobFields.__struct_fields__)
+JOB_FIELDS = JobFields.__struct_fields__  # which stand together, in this order, wherever they are
+FIRST_FIELD = JOB_FIELDS[0]
+NOTHING_ASKED = (UNSET,) * len(JOB_FIELDS)
 
 
 def asked(message: JobFields) -> dict[str, Any]:
     """The fields that were given, by the core's names."""
     found: dict[str, Any] = {}
-    for name in JOB_FIELDS:
-        value = getattr(message, name)
+    values = astuple(message)
+    at = message.__struct_fields__.index(FIRST_FIELD)
+    if values[at : at + len(JOB_FIELDS)] == NOTHING_ASKED:
+        return found
+    for name, value in zip(JOB_FIELDS, values[at:], strict=False):
         if value is not UNSET:
             found[CORE_NAMES.get(name, name)] = value
     return found

@@ -55,6 +55,7 @@ class Speech:
         self.is_old = is_old
         self.now_ms = 0  # of the command that is being translated
         self._options: dict[tuple[object, ...], Options] = {}
+        self._plain_options: dict[str, Options] = {}
 
     # Values that commands share.
 
@@ -75,7 +76,19 @@ class Speech:
             self._options[key] = found
         return found
 
+    def _plain(self, queue: str) -> Options:
+        """Of a job that asks for nothing but a queue."""
+        found = self._plain_options.get(queue)
+        if found is None:
+            found = self.options({"queue": queue, "codec": self.form.name})
+            if len(self._plain_options) >= OPTIONS_KEPT:
+                self._plain_options.clear()
+            self._plain_options[queue] = found
+        return found
+
     def job(self, fields: Fields, queue: str | UnsetType) -> tuple[Options, Extras | None]:
+        if not fields and queue is not UNSET:
+            return self._plain(queue), None
         options, extras = split(fields, self.is_old)
         if queue is not UNSET:
             options["queue"] = queue

@@ -87,7 +87,7 @@ class Run:
         self.store = MemoryStore()
         await self.store.open(self.clock())
         handler = Handler(self.store, self.clock, lambda: None)
-        self.door = Door(handler, Gate(lambda: self.clock.passed_ms, None, Grant("anybody")), "fuzz")
+        self.door = Door(handler, Gate(self.clock, None, Grant("anybody")), "fuzz")
 
     async def _converse(self) -> None:
         """A connection, from its first byte to its end."""

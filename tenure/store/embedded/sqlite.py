@@ -202,7 +202,7 @@ class SqliteStore(StoreWithBlobs):
         return Now(now.wall_ms, now.elapsed_ms + self._file.elapsed_from)
 
     async def _admit(self) -> None:
-        while not self._broken and self._pending_bytes() > PENDING_BYTES_MAX:
+        while self._in_flight and not self._broken and self._pending_bytes() > PENDING_BYTES_MAX:
             await self._safe_at(self._in_flight[0].position, False)
         if self._broken:
             raise self._refusal()
@@ -214,11 +214,12 @@ class SqliteStore(StoreWithBlobs):
         mode = context.durability or self._mode
         if mode not in MODES:
             raise InvalidRequest("durability", mode, "it must be fsync, write or relaxed")
-        position = self._taken if self._engine.is_taken() else self._taken + 1
         on_disk = mode == "fsync" or not self._is_reserved()
         if mode == "relaxed" and not on_disk:
-            self._flush_later()
+            if self._mode != "relaxed":  # else `_deliver` has seen to it
+                self._flush_later()
             return
+        position = self._taken if self._engine.is_taken() else self._taken + 1
         if self._is_safe(position, on_disk):
             return
         if self._broken:
@@ -244,9 +245,11 @@ class SqliteStore(StoreWithBlobs):
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""
         engine = self._engine
-        if engine.last_id() + RESERVE // 2 > self._reserved_id or engine.last_event() + RESERVE > self._reserved_seq:
-            self._reserve()
-        return engine.last_id() <= self._reserved_id and engine.last_event() <= self._reserved_seq
+        id, seq = engine.last_id(), engine.last_event()
+        if id + RESERVE // 2 <= self._reserved_id and seq + RESERVE <= self._reserved_seq:
+            return True
+        self._reserve()
+        return id <= self._reserved_id and seq <= self._reserved_seq
 
     def _is_safe(self, position: int, on_disk: bool) -> bool:
         return position <= (self._synced if on_disk else self._written)
@@ -282,7 +285,10 @@ class SqliteStore(StoreWithBlobs):
         self._flush_in(0.0)
 
     def _flush_later(self) -> None:
-        self._flush_in(0.0 if self._engine.untaken() > RELAXED_JOBS else RELAXED_S)
+        if self._engine.untaken() > RELAXED_JOBS:
+            self._flush_in(0.0)
+        elif self._flush_due is None:
+            self._flush_in(RELAXED_S)
 
     def _flush_in(self, seconds: float) -> None:
         assert self._loop is not None
@@ -370,8 +376,12 @@ class SqliteStore(StoreWithBlobs):
         if job.done is not None and not job.done.done():
             job.done.set_result(None)
         self._let_out()
-        if self._opened is not None:
+        if self._opened is None:
+            return
+        if self._safe or self._held or self._mode != "relaxed":
             self._flush()
+        elif not self._engine.is_taken():
+            self._flush_later()
 
     def _let_out(self) -> None:
         """Answers whose time has come."""

@@ -4,6 +4,7 @@ A door reads a command, translates it to a `Call` and hands it over with who cal
 answered exactly as if it did not exist.
 """
 
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -89,6 +90,7 @@ class Handler:
         self.clock = clock
         self._arm = arm
         self.doors: list[Telling] = []
+        self.connections = itertools.count(1)  # their numbers, over all doors
 
     async def execute(self, caller: Caller, asked: Asked, call: Call) -> Any:
         """What the store answers."""

@@ -47,11 +47,10 @@ class Door:
         self.workers: dict[str, Connection] = {}  # who claimed last under that name
         self.readers: dict[Format, Reader] = {form: Reader(form) for form in (JSON_FORMAT, MSGPACK_FORMAT)}
         self.is_closing = False
-        self._last = 0
 
     def number(self) -> int:
-        self._last += 1
-        return self._last
+        """Of a connection: two doors never give the same, for a lease is known by the connection it was given to."""
+        return next(self.handler.connections)
 
     @property
     def has_workers(self) -> bool:
@@ -92,6 +91,14 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         self._is_idle: asyncio.Event | None = None
         self._follows: dict[object, asyncio.Task[None]] = {}
+
+    def admit(self, caller: Caller) -> None:
+        """Who calls, when that was said before the first command."""
+        self._caller = caller
+
+    def cut_by(self, cut: Lines | PublicFrames) -> None:
+        """How commands are told apart, when it is known before the first byte."""
+        self._cut = cut
 
     # What asyncio calls.
 

@@ -1,42 +1,38 @@
 """A store behind the HTTP API: every verb is the command of the public protocol, said by its endpoint."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 import httpx
-import msgspec
 
 from tenure.client.connection import Head, Lost, error_of
 from tenure.client.remote import RemoteStore
 from tenure.core.clock import Now
+from tenure.core.error import InvalidRequest
 from tenure.server.http.route import ENDPOINTS, Endpoint
 from tenure.store.contract import Capabilities
 from tenure.wire.format import Format
 
 MEDIA = {"json": "application/json", "msgpack": "application/msgpack"}
-# Of the endpoints that say a command, the one that takes jobs by ids or filter.
-TAGS = {str(endpoint.command.__struct_config__.tag) for endpoint in ENDPOINTS}
 
 
 def endpoint_for(fields: dict[str, Any]) -> Endpoint:
     """The one whose path the fields fill, and which can say the rest."""
-    fits: list[Endpoint] = []
-    for endpoint in ENDPOINTS:
-        if endpoint.command.__struct_config__.tag != fields["cmd"]:
-            continue
-        if not all(fields.get(name) not in (None, "") for name in endpoint.fields):
-            continue
-        if any(name != "step" and fields.get(name) != value for name, value in endpoint.fixed):
-            continue
-        if any(name == "step" and fields.get(name) != value for name, value in endpoint.fixed):
-            continue
-        if "changes" in fields and bool(fields["changes"]) != endpoint.has_body:
-            continue
-        fits.append(endpoint)
-    assert fits, fields
-    return max(fits, key=lambda endpoint: len(endpoint.fields) + len(endpoint.fixed))
+    fits = [
+        endpoint
+        for endpoint in ENDPOINTS
+        if endpoint.command.__struct_config__.tag == fields["cmd"]
+        and all(name in fields for name in endpoint.fields)
+        and all(fields.get(name) == value for name, value in endpoint.fixed)
+        and ("changes" not in fields or bool(fields["changes"]) == endpoint.has_body)
+    ]
+    fits.sort(key=lambda endpoint: len(endpoint.fields) + len(endpoint.fixed))
+    while any(fields[name] == "" for name in fits[-1].fields):
+        fits.pop()
+        if not fits:
+            raise InvalidRequest("path", "", "a name in it cannot be empty")
+    return fits[-1]
 
 
 def query_of(fields: dict[str, Any]) -> list[tuple[str, str]]:
@@ -115,6 +111,3 @@ class HttpStore(RemoteStore):
     async def _connected(self, until: float) -> Any:
         assert self._talk is not None
         return self._talk
-
-
-__all__ = ["HttpStore", "Talk", "asyncio", "msgspec"]

@@ -51,7 +51,7 @@ class Protocol(HttpToolsProtocol):
         self._passed_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._status = 400
-        self._why = "this is not a request that HTTP/1.1 allows"
+        self._why = "this is no request of HTTP 1.1"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))

@@ -654,7 +654,7 @@ class Reader:
         except InvalidRequest as error:
             return error
         except NONSENSE as error:
-            return InvalidRequest("jobs", bytes(data[:60]), f"each must be a map of text to values: {error}")
+            return InvalidRequest("jobs", bytes(data)[:60], f"each must be a map of text to values: {error}")
         return found
 
     def _part(self, kind: type[Struct], own: str, name: str, data: Raw) -> object:
@@ -687,7 +687,7 @@ def _said(form: Format, data: Raw) -> object:
     try:
         return form.decoder(object)(bytes(data))
     except NONSENSE:
-        return bytes(data[:60])
+        return bytes(data)[:60]
 
 
 def json_reader() -> Reader:

@@ -149,11 +149,11 @@ def kept(data: Raw, codec: str | UnsetType, form: Format, field: str = "data") -
         return bytes(data)
     other = FORMATS.get(codec)
     if other is None:
-        raise InvalidRequest(field, bytes(data[:80]), f"with the codec {codec!r} it must be binary")
+        raise InvalidRequest(field, bytes(data)[:80], f"with the codec {codec!r} it must be binary")
     try:
         return other.convert(bytes(data))
     except NONSENSE as error:
-        raise InvalidRequest(field, bytes(data[:80]), f"it cannot be said in {codec}: {error}") from error
+        raise InvalidRequest(field, bytes(data)[:80], f"it cannot be said in {codec}: {error}") from error
 
 
 def shown(payload: bytes, codec: str, form: Format) -> object:

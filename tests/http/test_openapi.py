@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, Phase, settings
 from openapi_spec_validator import validate
 from schemathesis.checks import (
     content_type_conformance,
-    not_a_server_error,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -84,13 +83,20 @@ def running() -> Iterator[str]:
 def hurry(case: schemathesis.Case) -> None:
     """Nobody waits here."""
     if case.operation.path == "/v1/claims":
-        if isinstance(case.body, dict):
-            case.body["timeout"] = 0
+        case.body = {**(case.body if isinstance(case.body, dict) else {}), "timeout": 0}
+        case.media_type = "application/json"
     elif case.operation.path.endswith(("/wait", "/events", "/logs", "/items")) and case.operation.method == "get":
         case.query = {**(case.query or {}), "timeout": 0}
 
 
-schema = schemathesis.openapi.from_dict(DESCRIPTION)
+def in_json(found: Any) -> Any:
+    """The description without the other format, which the generator cannot write."""
+    if isinstance(found, dict):
+        return {name: in_json(part) for name, part in found.items() if name != "application/msgpack"}
+    return found
+
+
+schema = schemathesis.openapi.from_dict(in_json(DESCRIPTION))
 
 
 @pytest.mark.slow
@@ -106,5 +112,6 @@ schema = schemathesis.openapi.from_dict(DESCRIPTION)
 def test_generated_request_is_answered_as_described(case: schemathesis.Case, running: str) -> None:
     hurry(case)
     answer = case.call(base_url=running, timeout=60)
-    checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+    assert answer.status_code < 500 or answer.json()["code"] == "Timeout"
+    checks = [status_code_conformance, content_type_conformance, response_schema_conformance]
     case.validate_response(answer, checks=checks)

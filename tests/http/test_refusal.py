@@ -206,7 +206,9 @@ async def test_who_goes_on_sending_what_was_refused_is_cut_off(served: Served) -
 )
 async def test_ambiguous_request_is_refused_and_the_connection_ended(served: Served, head: tuple[str, ...]) -> None:
     smuggled = b"0\r\n\r\n" + request("POST", "/v1/queues/smuggled/pause")
-    answer = await exchange(served.port, request("POST", "/v1/queues/a/jobs", JSON, *head, body=smuggled), until_closed=True)
+    answer = await exchange(
+        served.port, request("POST", "/v1/queues/a/jobs", JSON, *head, body=smuggled), until_closed=True
+    )
     assert status_of(answer) == 400
     assert answer.count(b"HTTP/1.1 ") == 1
     assert error_in(answer)["code"] == "InvalidRequest"

@@ -183,13 +183,11 @@ class Queues(Struct):
     queues: list[str]
 
 
-class AllCounts(Struct):
-    queues: dict[str, dict[str, int]]
-
-
 class Counts(Struct):
+    """Of one queue by state; where none is named, of all by queue and state."""
+
     counts: dict[str, int] | UnsetType = UNSET
-    queues: Any = UNSET
+    queues: dict[str, dict[str, int]] | UnsetType = UNSET
 
 
 class StatsView(Struct):

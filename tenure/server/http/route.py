@@ -76,7 +76,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/v1/jobs/{id}/logs", c.GetLogs, "The log of a job", a.Logs),
     Endpoint("GET", "/v1/jobs/{id}/items", c.ReadStream, "The stream of a job", a.Items),
     Endpoint("GET", "/v1/jobs/{id}/explanation", c.Explain, "Why a job is where it is", a.Explained),
-    Endpoint("GET", "/v1/counts", c.OfQueue, "Jobs by queue and state", a.AllCounts),
+    Endpoint("GET", "/v1/counts", c.OfQueue, "Jobs by queue and state", a.Counts),
     Endpoint("GET", "/v1/stats", c.Stats, "Jobs by state", a.StatsView),
     Endpoint("GET", "/v1/events", c.ReadEvents, "Events, as a page or live", a.Events),
     # Change.

@@ -35,8 +35,8 @@ def endpoint_for(fields: dict[str, Any]) -> Endpoint:
     return fits[-1]
 
 
-def query_of(fields: dict[str, Any]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def query_of(fields: dict[str, Any]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
     for name, value in fields.items():
         if isinstance(value, dict):
             found += [(f"{name}[{key}]", text) for key, text in value.items()]
@@ -76,7 +76,7 @@ class Talk:
             request = self._client.build_request(endpoint.method, path, content=body, headers=media)
         else:
             rest.pop("changes", None)
-            request = self._client.build_request(endpoint.method, path, params=query_of(rest))
+            request = self._client.build_request(endpoint.method, path, params=httpx.QueryParams(query_of(rest)))
         try:
             found = await self._client.send(request)
         except httpx.TransportError as error:

@@ -1,4 +1,4 @@
-"""The examples of docs/http.md do what they say: each is run as it stands, but for the port and the token of a lease."""
+"""The examples of docs/http.md do what they say: each is run as it stands but for the port and the lease's token."""
 
 import asyncio
 import re

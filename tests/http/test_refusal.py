@@ -179,10 +179,14 @@ async def test_who_goes_on_sending_what_was_refused_is_cut_off(served: Served) -
     head = request("POST", "/v1/queues/a/jobs", JSON, "transfer-encoding: chunked")
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(head)
-    with pytest.raises(ConnectionError):
+
+    async def send_on() -> None:
         for _ in range(200):
             writer.write(chunk)
             await writer.drain()
+
+    with pytest.raises(ConnectionError):
+        await send_on()
     writer.close()
     del reader
 

@@ -105,8 +105,11 @@ async def test_other_path_is_refused(served: Served) -> None:
 
 async def test_message_that_is_too_large_ends_the_connection(served: Served) -> None:
     async with open_socket(served) as socket:
-        with pytest.raises(ConnectionClosed):
+        try:
             await socket.send("{" + " " * (17 << 20))
+        except ConnectionClosed:
+            return
+        with pytest.raises(ConnectionClosed):
             await socket.recv()
 
 

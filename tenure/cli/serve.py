@@ -28,6 +28,9 @@ def serve(
     tcp: Annotated[bool | None, typer.Option(help="Listen on TCP.")] = None,
     tcp_port: Annotated[int | None, typer.Option(help="Port for TCP.")] = None,
     unix: Annotated[str | None, typer.Option(help="Path of a Unix socket to listen on, too.")] = None,
+    http: Annotated[bool | None, typer.Option(help="Listen for HTTP.")] = None,
+    http_port: Annotated[int | None, typer.Option(help="Port for HTTP.")] = None,
+    cors_origins: Annotated[list[str] | None, typer.Option(help="An origin whose pages may call; repeat it.")] = None,
     stop_s: Annotated[float | None, typer.Option(help="How long requests may take to end at a stop.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     tls_cert: Annotated[str | None, typer.Option(help="Certificate for TLS, in PEM.")] = None,
@@ -35,13 +38,16 @@ def serve(
     tls_client_ca: Annotated[str | None, typer.Option(help="Who signs the certificates of clients.")] = None,
     config: Annotated[str, typer.Option(help="Settings file; tenure.toml is read if it is there.")] = "",
 ) -> None:
-    """Serve a store over TCP and a Unix socket until it is told to stop."""
+    """Serve a store over TCP, a Unix socket and HTTP until it is told to stop."""
     given: dict[str, Any] = {
         "store": store,
         "host": host,
         "tcp": tcp,
         "tcp_port": tcp_port,
         "unix": unix,
+        "http": http,
+        "http_port": http_port,
+        "cors_origins": cors_origins or None,
         "stop_s": stop_s,
         "log_level": log_level,
         "tls_cert": tls_cert,
@@ -78,6 +84,8 @@ def show(chosen: Chosen, server: Server) -> None:
         console.print(f"listening on {chosen.settings.host}:{server.tcp_port}")
     if chosen.settings.unix:
         console.print(f"listening on {chosen.settings.unix}")
+    if chosen.settings.http:
+        console.print(f"listening on http://{chosen.settings.host}:{server.http_port}")
     if server.gate.is_open:
         console.print("there are no tokens: whoever can connect may do everything")
 

@@ -24,6 +24,8 @@ PREFIX = "TENURE_"
 TOKEN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 LEVELS = ("debug", "info", "warning", "error")
 SECRET = frozenset({"tokens", "jwt"})  # fields that are not shown
+ORIGIN = re.compile(r"https?://[^/\s]+")
+LISTS = frozenset({"cors_origins"})  # in the environment divided by commas
 
 
 class Token(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,6 +44,9 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     tcp: bool = True
     tcp_port: int = 6789
     unix: str = ""
+    http: bool = True
+    http_port: int = 6790
+    cors_origins: tuple[str, ...] = ()
     stop_s: float = 10.0
     log_level: str = "info"
     tls_cert: str = ""
@@ -99,7 +104,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for name in Settings.__struct_fields__:
         text = environment.get(PREFIX + name.upper())
         if text is not None and name not in SECRET:
-            found[name] = text
+            found[name] = [part.strip() for part in text.split(",") if part.strip()] if name in LISTS else text
     return found
 
 
@@ -128,7 +133,10 @@ def check(settings: Settings) -> None:
             raise InvalidRequest(f"tokens.{name}.roles", wrong[0], "it must be one of " + ", ".join(ROLE_NAMES))
         if len(token.sha256) != 64 or not token.tenants or not token.queues:
             raise InvalidRequest(f"tokens.{name}", token.sha256[:8], "it needs a SHA-256 in hex, tenants, queues")
-    if not settings.tcp and not settings.unix:
+    for origin in settings.cors_origins:
+        if origin != "*" and not ORIGIN.fullmatch(origin):
+            raise InvalidRequest("cors_origins", origin, "each is a scheme and a host, as in https://example.com")
+    if not settings.tcp and not settings.unix and not settings.http:
         raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
 
 

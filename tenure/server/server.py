@@ -16,6 +16,7 @@ from tenure.server.auth import Gate
 from tenure.server.caller import Grant
 from tenure.server.config import Settings, grants, tls_of
 from tenure.server.handler import Handler
+from tenure.server.http.door import HttpDoor
 from tenure.server.jwt import JwtGate
 from tenure.server.tcp import Door
 from tenure.store.contract import Store
@@ -35,10 +36,11 @@ class Server:
         open_grant = Grant("anybody") if not tokens and self._signed is None else None
         self.gate = Gate(clock, tokens, open_grant, self._signed)
         self._tls = tls_of(settings)
-        self._doors: list[Door] = []
+        self._doors: list[Door | HttpDoor] = []
         self._listeners: list[asyncio.Server] = []
         self._unix = ""
         self.tcp_port = 0  # the one it listens on
+        self.http_port = 0
 
     async def start(self) -> None:
         if self._signed is not None:
@@ -49,6 +51,8 @@ class Server:
                 await self._open_tcp()
             if self.settings.unix:
                 await self._open_unix(self.settings.unix)
+            if self.settings.http:
+                await self._open_http()
         except BaseException:
             await self.stop()
             raise
@@ -85,6 +89,18 @@ class Server:
             raise Unavailable(f"cannot listen on {path}: {error.strerror}; choose another --unix") from error
         self._unix = path
         self._listeners.append(await asyncio.get_running_loop().create_unix_server(door.protocol, sock=listener))
+
+    async def _open_http(self) -> None:
+        door = HttpDoor(self.handler, self.gate, tuple(self.settings.cors_origins))
+        try:
+            listener = await door.open(self.settings.host, self.settings.http_port, self._tls)
+        except OSError as error:
+            where = f"{self.settings.host}:{self.settings.http_port}"
+            raise Unavailable(f"cannot listen on {where}: {error.strerror}; choose another --http-port") from error
+        self._doors.append(door)
+        self.handler.doors.append(door.sockets)
+        self._listeners.append(listener)
+        self.http_port = listener.sockets[0].getsockname()[1]
 
     def _door(self, name: str) -> Door:
         door = Door(self.handler, self.gate, name)

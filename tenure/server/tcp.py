@@ -94,6 +94,14 @@ class Connection(asyncio.Protocol):
         self._waits: set[object] = set()  # calls that wait for something to happen
         self._names: dict[str, Speech] = {}  # of workers, the last ones
 
+    def admit(self, caller: Caller) -> None:
+        """Who calls, when that was said before the first command."""
+        self._caller = caller
+
+    def cut_by(self, cut: Lines | PublicFrames) -> None:
+        """How commands are told apart, when it is known before the first byte."""
+        self._cut = cut
+
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -13,3 +13,12 @@ WORKERS_PER_CONNECTION: Final = 16  # names that are remembered, to tell them of
 CONNECTIONS_MAX: Final = 10_000
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX  # answers that a slow reader has not taken yet
 HELLO_S: Final = 5.0
+
+# HTTP: heads and addresses, and how long a client may take to send them.
+HTTP_URL_BYTES_MAX: Final = 16 * 1024
+HTTP_HEAD_BYTES_MAX: Final = 64 * 1024
+HTTP_HEADERS_MAX: Final = 100
+HTTP_PARAMETERS_MAX: Final = 200
+HTTP_HEAD_S: Final = 30.0
+HTTP_BODY_S: Final = 60.0  # between two pieces of a body
+HTTP_KEEP_ALIVE_S: Final = 75  # of a connection on which nothing is asked

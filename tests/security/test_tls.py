@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -61,7 +62,9 @@ class Authority:
 
 @asynccontextmanager
 async def serving(cert: str, key: str, client_ca: str = "") -> AsyncIterator[str]:
-    server = Server(Settings(tcp_port=0, tls_cert=cert, tls_key=key, tls_client_ca=client_ca), MemoryStore())
+    server = Server(
+        Settings(tcp_port=0, http=False, tls_cert=cert, tls_key=key, tls_client_ca=client_ca), MemoryStore()
+    )
     await server.start()
     try:
         yield f"127.0.0.1:{server.tcp_port}"
@@ -95,6 +98,21 @@ async def test_a_connection_is_encrypted_and_the_server_proves_who_it_is(tmp_pat
         await refused(f"tenure+tls://{where}", trusting(others))
         await refused(f"tenure+tls://{where}")
         await refused(f"tenure://{where}")
+
+
+async def test_http_is_encrypted_too(tmp_path: Path) -> None:
+    ours = Authority(tmp_path, "ours")
+    cert, key = ours.issue("server")
+    server = Server(Settings(tcp=False, http_port=0, tls_cert=cert, tls_key=key), MemoryStore())
+    await server.start()
+    try:
+        async with httpx.AsyncClient(verify=trusting(ours)) as client:
+            answer = await client.get(f"https://127.0.0.1:{server.http_port}/livez")
+            assert answer.status_code == 200
+            with pytest.raises(httpx.HTTPError):
+                await client.get(f"http://127.0.0.1:{server.http_port}/livez")
+    finally:
+        await server.stop()
 
 
 async def test_a_client_has_to_prove_who_it_is_when_asked(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tenure.core.tenant import ROLE_NAMES
 from tenure.server.auth import hash_token
 from tenure.server.config import Settings, Token
 from tenure.server.server import Server
-from tenure.server.tcp import Connection
+from tenure.server.tcp import Connection, Door
 from tenure.store.embedded.memory import MemoryStore
 from tests.server.talk import LINES, Address, Manner, Talk, connect
 
@@ -41,8 +41,13 @@ class House:
         return ("127.0.0.1", self.server.tcp_port)
 
     @property
+    def doors(self) -> list[Door]:
+        """The sockets among them."""
+        return [door for door in self.server._doors if isinstance(door, Door)]
+
+    @property
     def connections(self) -> list[Connection]:
-        return [each for door in self.server._doors for each in door.connections.values()]
+        return [each for door in self.doors for each in door.connections.values()]
 
     async def talk(self, manner: Manner = LINES, token: str = "", hello: bool = True, address: Address = "") -> Talk:
         made = await connect(address or self.address, manner)
@@ -71,7 +76,7 @@ class House:
 
 @asynccontextmanager
 async def serving(store: MemoryStore | None = None, **settings: Any) -> AsyncIterator[House]:
-    house = House(Settings(**{"tcp_port": 0, **settings}), store)
+    house = House(Settings(**{"tcp_port": 0, "http": False, **settings}), store)
     await house.server.start()
     house.server.handler._arm = lambda: None
     try:

@@ -266,7 +266,7 @@ async def test_names_of_workers_are_remembered_within_bounds(house: House) -> No
     talk = await house.talk(LINES)
     for n in range(100):
         await talk.do("PULL", queue="mail", timeout=0, worker=f"w{n}")
-    [door] = house.server._doors
+    [door] = house.doors
     assert len(door.workers) == 16
     await talk.close()
     other = await house.talk(LINES)
@@ -467,7 +467,7 @@ async def test_request_that_works_is_not_cut_off_by_a_stop() -> None:
         talk.send("PUSH", queue="mail", data=1)
         await house.until_calls(1)
         stopping = asyncio.create_task(house.server.stop())
-        while not house.server._doors[0].is_closing:
+        while not house.doors[0].is_closing:
             await asyncio.sleep(0)
         assert not stopping.done()
         store.is_safe.set()

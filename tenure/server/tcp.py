@@ -361,6 +361,7 @@ class Connection(asyncio.Protocol):
             for event in page.events:
                 if wanted(event, message.queue, message.events):
                     self._answer(speech, message.req_id, {"event": event})
+            await asyncio.sleep(0)  # others have their turn between two pages
             while self._is_full and self._transport is not None:
                 await asyncio.sleep(0.01)
             try:

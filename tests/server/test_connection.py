@@ -294,6 +294,15 @@ async def test_subscription_can_begin_in_the_past(house: House) -> None:
     assert [(await talk.receive())["event"]["job"] for _ in range(3)] == ids
 
 
+@pytest.mark.parametrize("after", [2**63 - 1, "e9223372036854775807", "e9999999999999999999", 2**70, -1])
+async def test_cursor_that_no_event_can_have_is_refused(after: int | str, house: House) -> None:
+    talk = await house.talk(LINES)
+    await talk.do("PUSH", queue="mail", data=1)
+    for command in ("EVENTS", "SUBSCRIBE"):
+        assert await talk.refused(command, after=after, reqId=1) == "InvalidRequest"
+    assert await talk.do("PING") == {"ok": True}
+
+
 async def test_subscriptions_are_bounded(house: House) -> None:
     talk = await house.talk(LINES)
     for n in range(16):

@@ -27,6 +27,7 @@ SHARES: Final = ((LINES, 1), (LINES, 2), (FRAMES, 3), (FRAMES, 4), (JSON_FRAMES,
 PER_CONNECTION: Final = 40
 PER_STORE: Final = 2_000
 WAIT_MS: Final = 700_000  # more than the longest wait
+SETTLE_TURNS_MAX: Final = 200  # of the longest wait each
 GROWTH_KB_MAX: Final = 60_000
 
 
@@ -150,10 +151,13 @@ class Run:
 
     async def _settle(self, connection: Connection, transport: Transport) -> None:
         """Until nothing waits any more: time passes for whatever does."""
-        while not transport.is_closed and (connection._calls or connection._backlog):
+        for _ in range(SETTLE_TURNS_MAX):
+            if transport.is_closed or not (connection._calls or connection._backlog):
+                return
             self.clock.passed_ms += WAIT_MS
             await self.store.tick(self.clock())
             await self._spin(lambda: not connection._calls and not connection._backlog, 20)
+        raise AssertionError(f"a request does not end: {connection._calls}")
 
     async def _spin(self, is_done: Any, turns: int = 1_000) -> None:
         for _ in range(turns):

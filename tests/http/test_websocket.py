@@ -118,7 +118,7 @@ async def test_stop_closes_the_socket(served: Served) -> None:
         await socket.send('{"cmd":"PULL","queue":"mail","reqId":"w"}')
         assert (await say(socket, cmd="PING", reqId="p"))["reqId"] == "p"
         stopping = asyncio.create_task(served.stop())
-        assert msgspec.json.decode(await socket.recv())["code"] == "Timeout"
+        assert msgspec.json.decode(await socket.recv())["code"] == "Unavailable"
         with pytest.raises(ConnectionClosed):
             await socket.recv()
         await stopping

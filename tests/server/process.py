@@ -13,6 +13,7 @@ from typing import Final
 START_S: Final = 60.0
 LISTENING: Final = re.compile(r"listening on (\S+):(\d+)")
 QUIET: Final = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
+ALONE = {"TENURE_HTTP_PORT": "0", "COLUMNS": "200", "TERM": "dumb"}  # beside other servers, and read by a program
 
 
 class Process:
@@ -66,7 +67,7 @@ async def start(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,
-        env={**QUIET, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "200", "TERM": "dumb", **(environment or {})},
+        env={**QUIET, **ALONE, "PYTHONPATH": os.pathsep.join(sys.path), **(environment or {})},
     )
     return Process(process)
 

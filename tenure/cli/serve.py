@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tenure.server.auth import hash_token, make_token
-from tenure.server.collector import Collector
+from tenure.server.collector import collecting
 from tenure.server.config import SECRET, Chosen, choose
 from tenure.server.server import Server
 from tenure.store.url import open_store
@@ -66,9 +66,9 @@ async def _serve(chosen: Chosen) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await server.start()
-    Collector().start()
-    show(chosen, server)
-    await stop.wait()
+    async with collecting(lambda: server.handler.requests):
+        show(chosen, server)
+        await stop.wait()
     console.print("stopping")
     await server.stop()
 

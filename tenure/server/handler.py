@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tenure.core import request
-from tenure.core.answer import Answers, Extended, Outcome
+from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
 from tenure.core.error import AlreadySettled, Error, Forbidden, InvalidRequest, JobNotFound, LeaseLost
 from tenure.core.record import EventPage, JobRecord
 from tenure.core.request import Batch, Change, Claim, Configure, Filter, Load, Settle
-from tenure.core.state import LIVE, READY, RUNNING, TERMINAL
-from tenure.core.tenant import ADMIN, OPERATOR, PRODUCER, WORKER, Context, OpId
+from tenure.core.state import LIVE, READY, RUNNING, SETTLE_RELEASE, TERMINAL
+from tenure.core.tenant import ADMIN, ANY_TENANT, OPERATOR, PRODUCER, WORKER, Context, OpId
 from tenure.server.caller import Caller
 from tenure.store.contract import Store
 from tenure.wire.speech import Call
@@ -93,6 +93,7 @@ class Handler:
         self.clock = clock
         self._arm = arm
         self.doors: list[Telling] = []
+        self.requests = 0  # so far
         self._connections = 0
 
     def number(self) -> int:
@@ -102,6 +103,7 @@ class Handler:
 
     async def execute(self, caller: Caller, asked: Asked, call: Call) -> Any:
         """What the store answers."""
+        self.requests += 1
         caller.spend()
         verb = call.verb
         arguments = call.arguments
@@ -149,6 +151,12 @@ class Handler:
         if int(counter) > OP_COUNTER_MAX:
             raise InvalidRequest("opId", text, f"its counter is {OP_COUNTER_MAX} at most")
         return OpId(f"{caller.key}/{session}", int(counter))
+
+    async def give_back(self, found: object) -> None:
+        """What was leased to a caller that cannot be told."""
+        if isinstance(found, Claimed) and found.ids:
+            release = Settle(SETTLE_RELEASE, found.ids, [found.token] * len(found.ids))
+            await self.store.settle(Context(tenants=(ANY_TENANT,)), release, self.clock())
 
     # Changes: told to the audit, and to workers whose job is cancelled.
 

@@ -12,21 +12,18 @@ from collections import deque
 from collections.abc import Coroutine, Generator
 from typing import Any, cast
 
-from tenure.core.answer import Claimed
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
 from tenure.core.record import EventPage, JobRecord
-from tenure.core.request import Settle
-from tenure.core.state import SETTLE_RELEASE
-from tenure.core.tenant import ANY_TENANT, Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
 from tenure.server.handler import Asked, Handler
 from tenure.wire import command as c
 from tenure.wire import limit
-from tenure.wire.command import Command, Reader
+from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.frame import Lines, PublicFrames
 from tenure.wire.query import cursor_of, wanted
+from tenure.wire.reader import Reader
 from tenure.wire.speech import Fields, Speech, error_fields
 from tenure.wire.translate import TRANSLATORS
 
@@ -88,7 +85,8 @@ class Connection(asyncio.Protocol):
         self._ordered = False  # a command without an id is under way
         self._unnamed = 0
         self._reads = True
-        self._is_full = False
+        self._may_write = asyncio.Event()  # the peer reads what it is sent
+        self._may_write.set()
         self._is_idle: asyncio.Event | None = None
         self._follows: dict[object, asyncio.Task[None]] = {}
         self._waits: set[object] = set()  # calls that wait for something to happen
@@ -137,20 +135,22 @@ class Connection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        self._is_full = True
+        self._may_write.clear()
         self._read(False)
 
     def resume_writing(self) -> None:
-        self._is_full = False
+        self._may_write.set()
         self._go_on()
 
     # Taking turns.
 
     def _go_on(self) -> None:
         backlog = self._backlog
-        while backlog and not self._ordered and not self._is_full and len(self._calls) < limit.CALLS_PER_CONNECTION:
+        while backlog and not self._ordered and self._may_write.is_set():
+            if len(self._calls) >= limit.CALLS_PER_CONNECTION:
+                break
             self._take(backlog.popleft())
-        self._read(not backlog and not self._is_full)
+        self._read(not backlog and self._may_write.is_set())
 
     def _read(self, wanted: bool) -> None:
         transport = self._transport
@@ -255,10 +255,10 @@ class Connection(asyncio.Protocol):
         except Error:
             raise
         except BaseException:
-            await self._give_back(found)
+            await handler.give_back(found)
             raise
-        if isinstance(found, Claimed) and found.ids and (self._transport is None or self._transport.is_closing()):
-            await self._give_back(found)
+        if self._transport is None or self._transport.is_closing():
+            await handler.give_back(found)
         return fields
 
     def _note_name(self, name: str, speech: Speech) -> None:
@@ -278,12 +278,6 @@ class Connection(asyncio.Protocol):
         speech = self._names.get(job.worker)
         if speech is not None and self._caller is not None and self._caller.reaches_job(job.tenant, job.queue):
             self._answer(speech, None, {"event": "cancelled", "id": job.id})
-
-    async def _give_back(self, found: object) -> None:
-        """What was leased to a caller that cannot be told."""
-        if isinstance(found, Claimed) and found.ids:
-            release = Settle(SETTLE_RELEASE, found.ids, [found.token] * len(found.ids))
-            await self._handler.store.settle(Context(tenants=(ANY_TENANT,)), release, self._handler.clock())
 
     async def _converse(self, speech: Speech, message: Command) -> Fields:
         """What is about the connection itself."""
@@ -362,8 +356,7 @@ class Connection(asyncio.Protocol):
                 if wanted(event, message.queue, message.events):
                     self._answer(speech, message.req_id, {"event": event})
             await asyncio.sleep(0)  # others have their turn between two pages
-            while self._is_full and self._transport is not None:
-                await asyncio.sleep(0.01)
+            await self._may_write.wait()
             try:
                 page = await self._events(speech, message, caller, page.cursor, EVENTS_WAIT_MS)
             except Error as error:

@@ -17,9 +17,9 @@ from tenure.core.job import Extras, Options
 from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Filter
 from tenure.wire import value
-from tenure.wire.command import Reader
 from tenure.wire.format import Format, kept, nothing, shown
 from tenure.wire.option import JustData, asked, split
+from tenure.wire.reader import Reader
 
 OPTIONS_KEPT = 1_000
 OLD_STATES = {

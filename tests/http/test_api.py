@@ -142,7 +142,7 @@ async def settings(walk: Walk) -> None:
     await say("PATCH", "/v1/queues/other", {"changes": {"concurrency": 7, "rate": {"tokens": 5}}})
     read = (await say("GET", "/v1/queues/other"))["settings"]
     assert read["concurrency"] == 7
-    assert read["rate"] == [5, 1_000, 5]
+    assert read["rate"] == {"tokens": 5, "period": 1_000, "burst": 5}
     await say("PUT", "/v1/queues/other/rate", {"limit": 9})
     await say("DELETE", "/v1/queues/other/rate")
     await say("PUT", "/v1/queues/other/concurrency", {"limit": 9})

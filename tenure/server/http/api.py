@@ -12,11 +12,8 @@ from typing import Any, cast
 
 from starlette.types import Receive, Scope, Send
 
-from tenure.core.answer import Answers, Claimed, Extended
+from tenure.core.answer import Answers, Extended
 from tenure.core.error import Error, Internal, PayloadTooLarge, Unavailable
-from tenure.core.request import Settle
-from tenure.core.state import SETTLE_RELEASE
-from tenure.core.tenant import ANY_TENANT, Context
 from tenure.server.caller import Caller
 from tenure.server.handler import Asked, Handler
 from tenure.server.http.guard import Guard
@@ -27,8 +24,8 @@ from tenure.server.http.route import ENDPOINTS, Node
 from tenure.server.http.stream import Follower
 from tenure.wire import command as c
 from tenure.wire import limit
-from tenure.wire.command import Reader
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
+from tenure.wire.reader import Reader
 from tenure.wire.speech import Call, Fields, Speech
 
 WAITS = frozenset({"watch", "events", "stream"})  # by their last argument; a claim by a field of it
@@ -127,7 +124,7 @@ class Api:
             if len(made.body) > limit.MESSAGE_BYTES_MAX:
                 raise PayloadTooLarge(len(made.body), limit.MESSAGE_BYTES_MAX, "answer")
         except BaseException:
-            await self._give_back(found)
+            await self._handler.give_back(found)
             raise
         return made
 
@@ -152,19 +149,13 @@ class Api:
                 return work.result()
             work.cancel()
             found = (await asyncio.gather(work, return_exceptions=True))[0]
-            await self._give_back(found)
+            await self._handler.give_back(found)
             if gone.done():
                 raise Gone
             raise Unavailable(STOPPING)
         finally:
             gone.cancel()
             work.cancel()
-
-    async def _give_back(self, found: object) -> None:
-        """What was leased to a client that cannot be told."""
-        if isinstance(found, Claimed) and found.ids:
-            release = Settle(SETTLE_RELEASE, found.ids, [found.token] * len(found.ids))
-            await self._handler.store.settle(Context(tenants=(ANY_TENANT,)), release, self._handler.clock())
 
 
 def say(speech: Speech, form: Format, call: Call, found: Any) -> Fields:

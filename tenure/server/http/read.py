@@ -16,8 +16,9 @@ from tenure.core.error import InvalidRequest, JobNotFound
 from tenure.server.http.route import Endpoint
 from tenure.wire import command as c
 from tenure.wire import limit
-from tenure.wire.command import Command, Reader, find_name
+from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
+from tenure.wire.reader import Reader, find_name
 from tenure.wire.translate import TRANSLATORS
 
 ID_END = 1 << 53

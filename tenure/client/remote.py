@@ -67,6 +67,7 @@ class RemoteStore:
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection] | None = None
         self._closed = True
+        self.overloaded_tries = OVERLOADED_TRIES
         self._session = secrets.token_hex(8)
         self._last_op = 0
         self._capabilities: Capabilities | None = None
@@ -232,14 +233,14 @@ class RemoteStore:
 
     async def _enqueue_when_there_is_room(self, context: Context, batch: Batch) -> Answers:
         """A batch of which nothing fits is tried again after the pause that the server asks for, a few times."""
-        for _ in range(OVERLOADED_TRIES):
+        tries = 1 if context.op is not None else self.overloaded_tries
+        while True:
             answers = cast("Answers", await self._call("enqueue", context, (batch,)))
-            errors = list(answers.errors().values())
-            full = [error for error in errors if isinstance(error, Overloaded)]
-            if not full or len(full) < len(batch.payloads) or context.op is not None:
+            full = [error for error in answers.errors().values() if isinstance(error, Overloaded)]
+            tries -= 1
+            if tries <= 0 or not full or len(full) < len(batch.payloads):
                 return answers
             await asyncio.sleep(min(max(error.retry_after_ms for error in full) / 1_000, OVERLOADED_S))
-        return answers
 
     async def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
         return cast("Claimed", await self._call("claim", context, (claim,), claim.wait_ms))

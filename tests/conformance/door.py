@@ -69,6 +69,7 @@ class Served:
         found = self._clients.get(key)
         if found is None:
             found = self._clients[key] = self._connect(self._server, token_of(context.roles))
+            found.overloaded_tries = 1  # pauses are real time
             await found.open(self._at)
         return found
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -11,15 +10,15 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from tenure.server import logs
 from tenure.server.auth import hash_token, make_token
 from tenure.server.collector import collecting
-from tenure.server.config import SECRET, Chosen, choose
+from tenure.server.config import Chosen, Settings, choose
 from tenure.server.server import Server
 from tenure.store.url import open_store
 
-FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-
 console = Console()
+log = logging.getLogger("tenure.server")
 
 
 def serve(
@@ -33,6 +32,7 @@ def serve(
     cors_origins: Annotated[list[str] | None, typer.Option(help="An origin whose pages may call; repeat it.")] = None,
     stop_s: Annotated[float | None, typer.Option(help="How long requests may take to end at a stop.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line.")] = None,
     tls_cert: Annotated[str | None, typer.Option(help="Certificate for TLS, in PEM.")] = None,
     tls_key: Annotated[str | None, typer.Option(help="Its key.")] = None,
     tls_client_ca: Annotated[str | None, typer.Option(help="Who signs the certificates of clients.")] = None,
@@ -50,12 +50,13 @@ def serve(
         "cors_origins": cors_origins or None,
         "stop_s": stop_s,
         "log_level": log_level,
+        "log_format": log_format,
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
     }
     chosen = choose({name: value for name, value in given.items() if value is not None}, file=config)
-    logging.basicConfig(level=chosen.settings.log_level.upper(), format=FORMAT, stream=sys.stderr)
+    logs.set_up(chosen.settings.log_level, chosen.settings.log_format)
     uvloop.run(_serve(chosen))
 
 
@@ -69,25 +70,36 @@ async def _serve(chosen: Chosen) -> None:
     async with collecting(lambda: server.handler.requests):
         show(chosen, server)
         await stop.wait()
-    console.print("stopping")
+    say(settings, "stopping")
     await server.stop()
+    say(settings, "stopped")
+
+
+def say(settings: Settings, text: str) -> None:
+    """To whoever watches; when machines do, in their language."""
+    if settings.log_format == "json":
+        log.info(text)
+    else:
+        console.print(text)
 
 
 def show(chosen: Chosen, server: Server) -> None:
-    table = Table("setting", "value", "from", title="Tenure", title_justify="left")
-    for name, source in chosen.sources.items():
-        value = getattr(chosen.settings, name)
-        shown = ("given" if value else "none") if name in SECRET else str(value)
-        table.add_row(name, shown, source)
-    console.print(table)
-    if chosen.settings.tcp:
-        console.print(f"listening on {chosen.settings.host}:{server.tcp_port}")
-    if chosen.settings.unix:
-        console.print(f"listening on {chosen.settings.unix}")
-    if chosen.settings.http:
-        console.print(f"listening on http://{chosen.settings.host}:{server.http_port}")
+    settings = chosen.settings
+    if settings.log_format == "json":
+        log.info("settings", extra={"fields": {"settings": chosen.shown(), "sources": chosen.sources}})
+    else:
+        table = Table("setting", "value", "from", title="Tenure", title_justify="left")
+        for name, value in chosen.shown().items():
+            table.add_row(name, value, chosen.sources[name])
+        console.print(table)
+    if settings.tcp:
+        say(settings, f"listening on {settings.host}:{server.tcp_port}")
+    if settings.unix:
+        say(settings, f"listening on {settings.unix}")
+    if settings.http:
+        say(settings, f"listening on http://{settings.host}:{server.http_port}")
     if server.gate.is_open:
-        console.print("there are no tokens: whoever can connect may do everything")
+        say(settings, "there are no tokens: whoever can connect may do everything")
 
 
 def token() -> None:

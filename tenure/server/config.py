@@ -17,6 +17,7 @@ import msgspec
 from tenure.core.bound import nearest
 from tenure.core.error import InvalidRequest
 from tenure.core.tenant import ALL_ROLES, ANY_TENANT, ROLE_NAMES
+from tenure.server import logs
 from tenure.server.caller import ALL_QUEUES, Grant
 from tenure.server.jwt import JwtSettings, check_settings
 
@@ -49,6 +50,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     cors_origins: tuple[str, ...] = ()
     stop_s: float = 10.0
     log_level: str = "info"
+    log_format: str = "text"
     tls_cert: str = ""
     tls_key: str = ""
     tls_client_ca: str = ""
@@ -59,6 +61,14 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
 class Chosen(NamedTuple):
     settings: Settings
     sources: dict[str, str]  # where each value came from
+
+    def shown(self) -> dict[str, str]:
+        """Every value for people, and of secrets only whether there are any."""
+        found: dict[str, str] = {}
+        for name in self.sources:
+            value = getattr(self.settings, name)
+            found[name] = ("given" if value else "none") if name in SECRET else str(value)
+        return found
 
 
 def choose(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: str = "") -> Chosen:
@@ -120,6 +130,8 @@ def check(settings: Settings) -> None:
         raise InvalidRequest("tls_cert", "", "certificates of clients need one of the server")
     if settings.log_level.lower() not in LEVELS:
         raise InvalidRequest("log_level", settings.log_level, "it must be one of " + ", ".join(LEVELS))
+    if settings.log_format not in logs.FORMATS:
+        raise InvalidRequest("log_format", settings.log_format, "it must be one of " + ", ".join(logs.FORMATS))
     hashes = [token.sha256.lower() for token in settings.tokens.values()]
     for name, token in settings.tokens.items():
         if not TOKEN_NAME.fullmatch(name):

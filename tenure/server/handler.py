@@ -4,6 +4,7 @@ A door reads a command, translates it to a `Call` and hands it over with who cal
 answered exactly as if it did not exist.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -14,10 +15,10 @@ from tenure.core.clock import Now
 from tenure.core.error import AlreadySettled, Error, Forbidden, InvalidRequest, JobNotFound, LeaseLost
 from tenure.core.record import EventPage, JobRecord
 from tenure.core.request import Batch, Change, Claim, Configure, Filter, Load, Settle
-from tenure.core.state import LIVE, READY, RUNNING, SETTLE_RELEASE, TERMINAL
+from tenure.core.state import LIVE, READY, RUNNING, SETTLE_RELEASE, STATE_NAMES, TERMINAL
 from tenure.core.tenant import ADMIN, ANY_TENANT, OPERATOR, PRODUCER, WORKER, Context, OpId
 from tenure.server.caller import Caller
-from tenure.store.contract import Store
+from tenure.store.contract import Prompt, Store, Told, Wait
 from tenure.wire.speech import Call
 from tenure.wire.value import WireFilter
 
@@ -46,12 +47,14 @@ SUBJECT_ROLES = {
     request.TENANT: ADMIN,
     request.STORE: ADMIN,
 }
+PROMPT = frozenset({"enqueue", "claim", "settle", "extend"})
 OP_CHARS_MAX = 200
 OP_COUNTER_MAX = 2**63 - 1
 RUNNING_PAGE = 1_000
 LIVE_STATES = sum(1 << code for code in LIVE)
 ENDED_STATES = sum(1 << code for code in TERMINAL)
 
+log = logging.getLogger("tenure.server")
 audit = logging.getLogger("tenure.audit")
 
 
@@ -90,11 +93,13 @@ class Handler:
     def __init__(self, store: Store, clock: Callable[[], Now], arm: Callable[[], None]) -> None:
         """`arm` is told that a call is being made."""
         self.store = store
+        self._prompt = store if isinstance(store, Prompt) else None
         self.clock = clock
         self._arm = arm
         self.doors: list[Telling] = []
         self.requests = 0  # so far
         self._connections = 0
+        self._giving_back: set[asyncio.Task[None]] = set()
 
     def number(self) -> int:
         """Of a connection; no two have the same, whatever door they came through."""
@@ -103,15 +108,28 @@ class Handler:
 
     async def execute(self, caller: Caller, asked: Asked, call: Call) -> Any:
         """What the store answers."""
+        self.admit(caller, call)
+        context = self.context(caller, asked)
+        found = self.at_once(caller, context, call, self.clock())
+        return await self.carry_out(caller, context, call) if found is None else found
+
+    # The steps of it, for a door that answers what it can without a coroutine.
+
+    def admit(self, caller: Caller, call: Call) -> None:
+        """Whether the caller may ask this, at all and now."""
         self.requests += 1
         caller.spend()
         verb = call.verb
-        arguments = call.arguments
         roles = ROLES.get(verb)
         if roles is None:
-            roles = self._roles_of(verb, arguments[0])
+            roles = self._roles_of(verb, call.arguments[0])
         caller.need(roles, verb)
-        context = Context(
+        self._arm()
+
+    def context(self, caller: Caller, asked: Asked) -> Context:
+        if asked.durability:
+            self._check_durability(asked.durability)
+        return Context(
             caller.tenant(asked.tenant),
             caller.several(tuple(asked.tenants)) if asked.tenants else (),
             caller.name,
@@ -121,9 +139,24 @@ class Handler:
             asked.connection,
             asked.durability,
         )
-        if asked.durability:
-            self._check_durability(asked.durability)
-        self._arm()
+
+    def at_once(self, caller: Caller, context: Context, call: Call, now: Now) -> Any | None:
+        """What the store answers, when that takes no wait. None: it is to be carried out."""
+        if self._prompt is None or not caller.is_free or call.verb not in PROMPT:
+            return None
+        return self._prompt.at_once(context, call.arguments[0], now)
+
+    def claim_or_wait(
+        self, caller: Caller, context: Context, call: Call, now: Now, told: Told
+    ) -> Claimed | Wait | None:
+        """As `at_once`, for a claim that may wait."""
+        if self._prompt is None or not caller.is_free:
+            return None
+        return self._prompt.claim_or_wait(context, call.arguments[0], now, told)
+
+    async def carry_out(self, caller: Caller, context: Context, call: Call) -> Any:
+        verb = call.verb
+        arguments = call.arguments
         if verb == "obliterate":
             return await self._obliterate(caller, context, *arguments)
         if verb == "change" or verb == "configure":
@@ -152,6 +185,20 @@ class Handler:
             raise InvalidRequest("opId", text, f"its counter is {OP_COUNTER_MAX} at most")
         return OpId(f"{caller.key}/{session}", int(counter))
 
+    def give_back_soon(self, found: Claimed) -> None:
+        task = asyncio.get_running_loop().create_task(self.give_back(found))
+        self._giving_back.add(task)
+        task.add_done_callback(self._gave_back)
+
+    def _gave_back(self, task: "asyncio.Task[None]") -> None:
+        self._giving_back.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a lease could not be given back and will run out", exc_info=task.exception())
+
+    async def settled(self) -> None:
+        """Whatever goes on without a request is done."""
+        await asyncio.gather(*self._giving_back, return_exceptions=True)
+
     async def give_back(self, found: object) -> None:
         """What was leased to a caller that cannot be told."""
         if isinstance(found, Claimed) and found.ids:
@@ -174,7 +221,7 @@ class Handler:
         else:
             found = await self._within(caller, context, verb, arguments)
         if verb == "change" or asked.changes:
-            audit.info("%s", describe(context, asked))
+            audit.info("%s", describe(context, asked), extra={"fields": audited(context, asked)})
         for job in running:
             for door in self.doors:
                 door.tell_worker(job)
@@ -340,6 +387,30 @@ def vars_of(filter: Filter) -> dict[str, Any]:
     return {name: getattr(filter, name) for name in WireFilter.__struct_fields__}
 
 
+def audited(context: Context, asked: Change | Configure) -> dict[str, object]:
+    """The same as `describe`, for machines."""
+    fields: dict[str, object] = {
+        "principal": context.principal,
+        "tenant": context.tenant,
+        "connection": context.connection,
+    }
+    if isinstance(asked, Configure):
+        return {**fields, "subject": request.SUBJECT_NAMES[asked.subject], "name": asked.name, "changes": asked.changes}
+    fields["action"] = request.ACTION_NAMES[asked.action]
+    if asked.ids is not None:
+        return {**fields, "ids": asked.ids}
+    assert asked.filter is not None
+    return {**fields, "filter": wishes(asked.filter)}
+
+
+def wishes(filter: Filter) -> dict[str, object]:
+    """What a filter asks for, in words."""
+    found = {name: value for name, value in vars_of(filter).items() if value}
+    if filter.states:
+        found["states"] = [name for code, name in enumerate(STATE_NAMES) if filter.states & 1 << code]
+    return found
+
+
 def describe(context: Context, asked: Change | Configure) -> str:
     """A line for the audit: who did what to what."""
     who = f"{context.principal or 'somebody'} for {context.tenant}"
@@ -351,5 +422,4 @@ def describe(context: Context, asked: Change | Configure) -> str:
         shown = ", ".join(str(id) for id in asked.ids[:10]) + (", ..." if len(asked.ids) > 10 else "")
         return f"{who}: {action} jobs {shown}"
     assert asked.filter is not None
-    set_ = {name: value for name, value in vars_of(asked.filter).items() if value}
-    return f"{who}: {action} all with {set_}"
+    return f"{who}: {action} all with {wishes(asked.filter)}"

@@ -118,6 +118,7 @@ class Server:
                 os.unlink(self._unix)
         if self._signed is not None:
             await self._signed.stop()
+        await self.handler.settled()
         await self._driver.close()
 
 

@@ -12,11 +12,15 @@ from collections import deque
 from collections.abc import Coroutine, Generator
 from typing import Any, cast
 
+from tenure.core.answer import Claimed
+from tenure.core.clock import Now
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
 from tenure.core.record import EventPage, JobRecord
+from tenure.core.tenant import Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
 from tenure.server.handler import Asked, Handler
+from tenure.store.contract import Wait
 from tenure.wire import command as c
 from tenure.wire import limit
 from tenure.wire.command import Command
@@ -24,7 +28,7 @@ from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.frame import Lines, PublicFrames
 from tenure.wire.query import cursor_of, wanted
 from tenure.wire.reader import Reader
-from tenure.wire.speech import Fields, Speech, error_fields
+from tenure.wire.speech import Call, Fields, Speech, error_fields
 from tenure.wire.translate import TRANSLATORS
 
 VERSION = 1
@@ -76,17 +80,21 @@ class Connection(asyncio.Protocol):
         self._caller: Caller | None = door.gate.stranger()
         self._transport: asyncio.Transport | None = None
         self._cut: Lines | PublicFrames | None = None
+        self._is_lines = False
         self._speeches: dict[Format, Speech] = {}
         self._spoken: Speech | None = None  # the last one
         self._greeted = False
         self._tenant = ""
+        self._plain_context: Context | None = None
+        self._own_name = f"{door.name}-{self.number}"  # of a worker that does not say its name
         self._backlog: deque[bytes] = deque()
-        self._calls: dict[object, asyncio.Task[None]] = {}
+        self._calls: dict[object, asyncio.Task[None] | _Pull] = {}
         self._ordered = False  # a command without an id is under way
         self._unnamed = 0
         self._reads = True
-        self._may_write = asyncio.Event()  # the peer reads what it is sent
-        self._may_write.set()
+        self._is_full = False  # the peer does not read what it is sent
+        self._has_room = asyncio.Event()  # for those who wait until it does
+        self._has_room.set()
         self._is_idle: asyncio.Event | None = None
         self._follows: dict[object, asyncio.Task[None]] = {}
         self._waits: set[object] = set()  # calls that wait for something to happen
@@ -95,10 +103,12 @@ class Connection(asyncio.Protocol):
     def admit(self, caller: Caller) -> None:
         """Who calls, when that was said before the first command."""
         self._caller = caller
+        self._plain_context = None
 
     def cut_by(self, cut: Lines | PublicFrames) -> None:
         """How commands are told apart, when it is known before the first byte."""
         self._cut = cut
+        self._is_lines = isinstance(cut, Lines)
 
     # What asyncio calls.
 
@@ -122,35 +132,43 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._cut is None:
             size_max = limit.STRANGER_BYTES_MAX if self._caller is None else limit.MESSAGE_BYTES_MAX
-            self._cut = Lines(size_max) if data[:1] in (b"{", b"\n", b"\r") else PublicFrames(size_max)
+            self.cut_by(Lines(size_max) if data[:1] in (b"{", b"\n", b"\r") else PublicFrames(size_max))
+            assert self._cut is not None
         try:
-            self._backlog.extend(self._cut.feed(data))
+            bodies = self._cut.feed(data)
         except PayloadTooLarge as error:
             self._answer(self._plain_speech(), None, error_fields(error))
             self._drop()
             return
-        self._go_on()
+        if len(bodies) == 1 and not self._backlog and self._may_take():
+            self._take(bodies[0])
+        elif bodies:
+            self._backlog.extend(bodies)
+            self._go_on()
 
     def eof_received(self) -> bool:
         return False
 
     def pause_writing(self) -> None:
-        self._may_write.clear()
+        self._is_full = True
+        self._has_room.clear()
         self._read(False)
 
     def resume_writing(self) -> None:
-        self._may_write.set()
+        self._is_full = False
+        self._has_room.set()
         self._go_on()
 
     # Taking turns.
 
     def _go_on(self) -> None:
         backlog = self._backlog
-        while backlog and not self._ordered and self._may_write.is_set():
-            if len(self._calls) >= limit.CALLS_PER_CONNECTION:
-                break
+        while backlog and self._may_take():
             self._take(backlog.popleft())
-        self._read(not backlog and self._may_write.is_set())
+        self._read(not backlog and not self._is_full)
+
+    def _may_take(self) -> bool:
+        return not self._ordered and not self._is_full and len(self._calls) < limit.CALLS_PER_CONNECTION
 
     def _read(self, wanted: bool) -> None:
         transport = self._transport
@@ -164,7 +182,7 @@ class Connection(asyncio.Protocol):
     def _plain_speech(self) -> Speech:
         if self._spoken is not None:
             return self._spoken
-        return self._speech(JSON_FORMAT if isinstance(self._cut, Lines) else MSGPACK_FORMAT)
+        return self._speech(JSON_FORMAT if self._is_lines else MSGPACK_FORMAT)
 
     def _speech(self, form: Format) -> Speech:
         speech = self._speeches.get(form)
@@ -173,24 +191,38 @@ class Connection(asyncio.Protocol):
         return speech
 
     def _take(self, body: bytes) -> None:
-        is_json = body[:1] == b"{" or isinstance(self._cut, Lines)
-        speech = self._speech(JSON_FORMAT if is_json else MSGPACK_FORMAT)
-        self._spoken = speech
+        form = JSON_FORMAT if self._is_lines or body[:1] == b"{" else MSGPACK_FORMAT
+        speech = self._spoken
+        if speech is None or speech.form is not form:
+            speech = self._spoken = self._speech(form)
         reader = speech.reader
         try:
             message = reader.read(body, self._greeted)
         except Error as error:
             self._answer(speech, reader.req_id, error_fields(error))
             return
-        work = self._work(speech, message, reader.warnings)
+        warnings = reader.warnings
+        try:
+            begun = self._begin(speech, message, warnings)
+        except Exception as error:
+            self._reply(speech, message, warnings, _failed(message, error))
+            return
+        if isinstance(begun, dict):
+            self._reply(speech, message, warnings, begun)
+            return
+        if isinstance(begun, _Pull):
+            if not begun.is_told:
+                begun.key = self._keep(message.req_id, begun, True)
+            return
+        work = self._finish(speech, message, warnings, begun)
         try:
             first = work.send(None)
         except StopIteration:
             return
-        self._keep(message.req_id, _Rest(work, first), isinstance(message, WAITS))
+        self._keep_task(message.req_id, _Rest(work, first), isinstance(message, WAITS))
 
-    def _keep(self, id: object, rest: Coroutine[Any, Any, None], is_wait: bool) -> None:
-        """Go on with it in a task: it waits for something."""
+    def _keep(self, id: object, call: "asyncio.Task[None] | _Pull", is_wait: bool) -> object:
+        """Note that it waits for something; answers under which key."""
         key = id
         if id is None:
             self._ordered = True
@@ -199,10 +231,14 @@ class Connection(asyncio.Protocol):
         elif id in self._calls:
             key = (id, self._unnamed)
             self._unnamed += 1
-        task = asyncio.get_running_loop().create_task(rest)
-        self._calls[key] = task
+        self._calls[key] = call
         if is_wait:
             self._waits.add(key)
+        return key
+
+    def _keep_task(self, id: object, rest: Coroutine[Any, Any, None], is_wait: bool) -> None:
+        task = asyncio.get_running_loop().create_task(rest)
+        key = self._keep(id, task, is_wait)
         task.add_done_callback(lambda _: self._kept(key, id is None))
 
     def _kept(self, key: object, was_ordered: bool) -> None:
@@ -216,50 +252,145 @@ class Connection(asyncio.Protocol):
 
     # One command.
 
-    async def _work(self, speech: Speech, message: Command, warnings: list[str]) -> None:
-        try:
-            fields = await self._execute(speech, message)
-        except asyncio.CancelledError:
-            ended = Unavailable(STOPPING) if self._door.is_closing else Timeout("the request was ended")
-            self._answer(speech, message.req_id, error_fields(ended))
-            raise
-        except Error as error:
-            fields = error_fields(error)
-        except Exception as error:
-            log.exception("%s failed", type(message).__name__)
-            fields = error_fields(Internal(f"{type(message).__name__} failed: {error!r}; see the server's log"))
-        if warnings:
-            fields["warnings"] = warnings
-        self._answer(speech, message.req_id, fields)
-
-    async def _execute(self, speech: Speech, message: Command) -> Fields:
+    def _begin(
+        self, speech: Speech, message: Command, warnings: list[str]
+    ) -> "Fields | Coroutine[Any, Any, Fields] | _Pull":
+        """The answer, when that takes no wait."""
         translate = TRANSLATORS.get(type(message))
         if translate is None:
-            return await self._converse(speech, message)
+            return self._converse(speech, message)
         caller = self._caller
         if caller is None:
             raise Unauthenticated("say AUTH with a token first")
         if self._door.is_closing:
             raise Unavailable(STOPPING)
         handler = self._handler
-        if isinstance(message, c.Pull) and not message.worker:
-            message.worker = f"{self._door.name}-{self.number}"
-        speech.now_ms = handler.clock().wall_ms
+        now = handler.clock()
+        speech.now_ms = now.wall_ms
+        if not isinstance(message, c.Pull):
+            call = translate(speech, message)
+            handler.admit(caller, call)
+            context = self._context_of(caller, message)
+            found = handler.at_once(caller, context, call, now)
+            return self._carry_out(caller, context, call) if found is None else call.answer(found)
+        if not message.worker:
+            message.worker = self._own_name
         call = translate(speech, message)
-        if isinstance(message, c.Pull):
-            self._note_name(message.worker, speech)
-        asked = Asked(message.tenant or self._tenant, message.tenants, message.op_id, message.durability, self.number)
-        found = await handler.execute(caller, asked, call)
+        self._note_name(message.worker, speech)
+        handler.admit(caller, call)
+        return self._pull(speech, message, warnings, caller, self._context_of(caller, message), call, now)
+
+    def _pull(
+        self,
+        speech: Speech,
+        message: c.Pull,
+        warnings: list[str],
+        caller: Caller,
+        context: Context,
+        call: Call,
+        now: Now,
+    ) -> "Fields | Coroutine[Any, Any, Fields] | _Pull":
+        found: Any
+        if message.timeout:
+            pull = _Pull(self, speech, message, warnings, caller, context, call)
+            found = self._handler.claim_or_wait(caller, context, call, now, pull.told)
+            if found is not None and not isinstance(found, Claimed):
+                pull.wait = found
+                return pull
+        else:
+            found = self._handler.at_once(caller, context, call, now)
+        if found is None:
+            return self._carry_out(caller, context, call)
+        return self._leased(call, found)
+
+    def _leased(self, call: Call, found: Claimed) -> Fields:
+        try:
+            if self._is_gone():
+                raise Unavailable("the connection was closed")
+            return call.answer(found)
+        except Exception:
+            self._handler.give_back_soon(found)
+            raise
+
+    def _context_of(self, caller: Caller, message: Command) -> Context:
+        """The same one for all requests that ask for nothing special."""
+        if message.tenant or message.tenants or message.op_id or message.durability:
+            asked = Asked(
+                message.tenant or self._tenant, message.tenants, message.op_id, message.durability, self.number
+            )
+            return self._handler.context(caller, asked)
+        if self._plain_context is None:
+            self._plain_context = self._handler.context(caller, Asked(self._tenant, connection=self.number))
+        return self._plain_context
+
+    def _is_gone(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    async def _carry_out(self, caller: Caller, context: Context, call: Call) -> Fields:
+        found = await self._handler.carry_out(caller, context, call)
         try:
             fields = call.answer(found)
         except Error:
             raise
         except BaseException:
-            await handler.give_back(found)
+            await self._handler.give_back(found)
             raise
-        if self._transport is None or self._transport.is_closing():
-            await handler.give_back(found)
+        if self._is_gone():
+            await self._handler.give_back(found)
         return fields
+
+    async def _finish(
+        self, speech: Speech, message: Command, warnings: list[str], begun: Coroutine[Any, Any, Fields]
+    ) -> None:
+        try:
+            fields = await begun
+        except asyncio.CancelledError:
+            self._answer(speech, message.req_id, error_fields(self._ended()))
+            raise
+        except Exception as error:
+            fields = _failed(message, error)
+        self._reply(speech, message, warnings, fields)
+
+    def _ended(self) -> Error:
+        return Unavailable(STOPPING) if self._door.is_closing else Timeout("the request was ended")
+
+    # Pulls that wait.
+
+    def end_pull(self, pull: "_Pull") -> None:
+        self._answer(pull.speech, pull.message.req_id, error_fields(self._ended()))
+        self._forget_pull(pull)
+
+    def answer_pull(self, pull: "_Pull", found: Claimed | None) -> None:
+        """This is said within a step of the store that another connection asked for: nothing new is begun here."""
+        self._forget_pull(pull)
+        if found is None:
+            self._keep_task(pull.message.req_id, self._pull_again(pull), True)
+            return
+        try:
+            fields = self._leased(pull.call, found)
+        except Exception as error:
+            fields = _failed(pull.message, error)
+        self._reply(pull.speech, pull.message, pull.warnings, fields)
+
+    async def _pull_again(self, pull: "_Pull") -> None:
+        rest = self._carry_out(pull.caller, pull.context, pull.call)
+        await self._finish(pull.speech, pull.message, pull.warnings, rest)
+
+    def _forget_pull(self, pull: "_Pull") -> None:
+        if pull.key is None:
+            return  # it was told before it was kept
+        del self._calls[pull.key]
+        self._waits.discard(pull.key)
+        if pull.message.req_id is None:
+            self._ordered = False
+        if self._backlog:
+            asyncio.get_running_loop().call_soon(self._go_on)
+        self._note_idle()
+
+    def _reply(self, speech: Speech, message: Command, warnings: list[str], fields: Fields) -> None:
+        if warnings:
+            fields["warnings"] = warnings
+        self._answer(speech, message.req_id, fields)
 
     def _note_name(self, name: str, speech: Speech) -> None:
         if name not in self._names and len(self._names) >= limit.WORKERS_PER_CONNECTION:
@@ -285,6 +416,7 @@ class Connection(asyncio.Protocol):
             return self._hello(speech, message)
         if isinstance(message, c.Auth):
             self._caller = self._door.gate.caller(message.token)
+            self._plain_context = None
             if self._cut is not None:
                 self._cut.size_max = limit.MESSAGE_BYTES_MAX
             return {"principal": self._caller.name}
@@ -309,6 +441,7 @@ class Connection(asyncio.Protocol):
             known.is_old = False
         speech.is_old = False
         self._tenant = message.tenant
+        self._plain_context = None
         return {
             "version": VERSION,
             "server": "tenure",
@@ -356,7 +489,7 @@ class Connection(asyncio.Protocol):
                 if wanted(event, message.queue, message.events):
                     self._answer(speech, message.req_id, {"event": event})
             await asyncio.sleep(0)  # others have their turn between two pages
-            await self._may_write.wait()
+            await self._has_room.wait()
             try:
                 page = await self._events(speech, message, caller, page.cursor, EVENTS_WAIT_MS)
             except Error as error:
@@ -409,6 +542,49 @@ class Connection(asyncio.Protocol):
             except TimeoutError:
                 log.warning("a connection was cut off with %d requests in progress", len(self._calls))
         self._drop()
+
+
+def _failed(message: Command, error: Exception) -> Fields:
+    if isinstance(error, Error):
+        return error_fields(error)
+    log.error("%s failed", type(message).__name__, exc_info=error)
+    return error_fields(Internal(f"{type(message).__name__} failed: {error!r}; see the server's log"))
+
+
+class _Pull:
+    """A pull that waits for a job, without a task to do so."""
+
+    __slots__ = ("call", "caller", "connection", "context", "is_told", "key", "message", "speech", "wait", "warnings")
+
+    def __init__(
+        self,
+        connection: Connection,
+        speech: Speech,
+        message: c.Pull,
+        warnings: list[str],
+        caller: Caller,
+        context: Context,
+        call: Call,
+    ) -> None:
+        self.connection = connection
+        self.speech = speech
+        self.message = message
+        self.warnings = warnings
+        self.caller = caller
+        self.context = context
+        self.call = call
+        self.key: object = None  # among the calls of its connection
+        self.wait: Wait | None = None
+        self.is_told = False
+
+    def told(self, found: Claimed | None, _error: Error | None) -> None:
+        self.is_told = True
+        self.connection.answer_pull(self, found)
+
+    def cancel(self) -> None:
+        if self.wait is not None:
+            self.wait.give_up()
+        self.connection.end_pull(self)
 
 
 class _Rest(Coroutine[Any, Any, None]):

@@ -21,6 +21,7 @@ import msgspec
 
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
+from tenure.core.error import Error
 from tenure.core.record import (
     DeadLetterGroup,
     EventPage,
@@ -126,6 +127,27 @@ class Store(Protocol):
         """Log lines or emitted items from `offset` on."""
 
     async def load(self, context: Context, load: Load, now: Now) -> LoadReport: ...
+
+
+Told = Callable[[Claimed | None, Error | None], None]
+
+
+class Wait(Protocol):
+    """A claim that waits. Whoever made it is told once, within a step of the store: what was leased, or nothing when
+    the time is over, or an error, which says that the verb must be called instead. Who has given up is not told."""
+
+    def give_up(self) -> None: ...
+
+
+@runtime_checkable
+class Prompt(Protocol):
+    """A store that can often answer without a wait. Then no coroutine is needed, which is half of a small call."""
+
+    def at_once(self, context: Context, asked: object, now: Now) -> object | None:
+        """What enqueue, claim, settle or extend answers. None: nothing was done, and the verb itself must be called."""
+
+    def claim_or_wait(self, context: Context, claim: Claim, now: Now, told: "Told") -> "Claimed | Wait | None":
+        """A claim that may wait, without a coroutine to do so. None as above."""
 
 
 @runtime_checkable

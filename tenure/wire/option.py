@@ -104,15 +104,18 @@ class Item(JobFields):
 
 
 JOB_FIELDS = JobFields.__struct_fields__  # which stand together, in this order, wherever they are
-FIRST_FIELD = JOB_FIELDS[0]
 NOTHING_ASKED = (UNSET,) * len(JOB_FIELDS)
+_first_at: dict[type[JobFields], int] = {}
 
 
 def asked(message: JobFields) -> dict[str, Any]:
     """The fields that were given, by the core's names."""
+    kind = type(message)
+    at = _first_at.get(kind)
+    if at is None:
+        at = _first_at[kind] = kind.__struct_fields__.index(JOB_FIELDS[0])
     found: dict[str, Any] = {}
     values = astuple(message)
-    at = message.__struct_fields__.index(FIRST_FIELD)
     if values[at : at + len(JOB_FIELDS)] == NOTHING_ASKED:
         return found
     for name, value in zip(JOB_FIELDS, values[at:], strict=False):

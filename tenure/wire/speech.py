@@ -15,7 +15,7 @@ from tenure.core.answer import Answers, Outcome
 from tenure.core.error import Error, InvalidRequest
 from tenure.core.job import Extras, Options
 from tenure.core.record import JobRecord
-from tenure.core.request import Batch, Filter
+from tenure.core.request import Batch, Claim, Filter
 from tenure.wire import value
 from tenure.wire.format import Format, kept, nothing, shown
 from tenure.wire.option import JustData, asked, split
@@ -56,6 +56,7 @@ class Speech:
         self.now_ms = 0  # of the command that is being translated
         self._options: dict[tuple[object, ...], Options] = {}
         self._plain_options: dict[str, Options] = {}
+        self.claims: dict[tuple[object, ...], Claim] = {}
 
     # Values that commands share.
 
@@ -187,6 +188,9 @@ class Speech:
         return fields
 
     def one(self, answers: Answers) -> Fields:
+        if not answers.other:
+            name = self.state(state.STATE_NAMES[answers.state])
+            return {"ok": True, "id": answers.ids[0], "state": name, "duplicate": False}
         outcome = answers.item(0)
         if outcome.error is not None:
             raise outcome.error

@@ -26,6 +26,7 @@ SETTLE_VERBS = {
 }
 LOAD_STEPS = {"stage": request.STAGE, "publish": request.PUBLISH, "abort": request.ABORT, "read": request.READ}
 FOLLOWUPS_MAX = 100_000  # of all jobs that a message settles
+CLAIMS_KEPT = 100
 ORDERS = ("weighted", "strict")
 
 
@@ -67,7 +68,21 @@ def _report(found: LoadReport) -> Fields:
     return {"load": found}
 
 
-def _claim_of(m: c.Pull, n: int) -> Claim:
+def _claim_of(s: Speech, m: c.Pull, n: int) -> Claim:
+    """The same object for the same wish: a worker asks for the same again and again."""
+    if m.queues or m.tasks:
+        return _new_claim(m, n)
+    key = (m.queue, n, m.timeout, m.worker, m.max_bytes, m.lease, m.order)
+    found = s.claims.get(key)
+    if found is None:
+        found = _new_claim(m, n)
+        if len(s.claims) >= CLAIMS_KEPT:
+            s.claims.clear()
+        s.claims[key] = found
+    return found
+
+
+def _new_claim(m: c.Pull, n: int) -> Claim:
     queues: list[Any] = [m.queue] if m.queue else []
     queues += m.queues or []
     if m.order not in ORDERS:
@@ -111,12 +126,12 @@ def _leased(s: Speech, found: Claimed, at: int) -> Fields:
 
 
 def pull(s: Speech, m: c.Pull) -> Call:
-    claim = _claim_of(m, 1)
+    claim = _claim_of(s, m, 1)
     return Call("claim", (claim,), lambda found: {"job": _leased(s, found, 0) if found.ids else None})
 
 
 def pull_many(s: Speech, m: c.PullMany) -> Call:
-    claim = _claim_of(m, m.count)
+    claim = _claim_of(s, m, m.count)
     if m.packed:
         return Call("claim", (claim,), lambda found: {"claimed": value.pack_claimed(found)})
     return Call("claim", (claim,), lambda found: {"jobs": [_leased(s, found, at) for at in range(len(found))]})

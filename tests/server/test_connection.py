@@ -464,6 +464,9 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.is_safe = asyncio.Event()
 
+    def _is_prompt(self, durability: str) -> bool:
+        return False
+
     async def _sure(self, context: Context) -> None:
         await self.is_safe.wait()
 

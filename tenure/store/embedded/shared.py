@@ -22,7 +22,7 @@ from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage,
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
 from tenure.core.tenant import Context, OpId
 from tenure.store.blob.place import Place
-from tenure.store.contract import Capabilities
+from tenure.store.contract import Capabilities, Told, Wait
 from tenure.store.embedded.file import Owned, TakenOver
 from tenure.store.embedded.link import Link, Lost, join
 from tenure.store.embedded.service import Service
@@ -213,6 +213,21 @@ class SharedStore:
             until = until or began + PATIENCE_S
             await self._found(until)
             arguments = shortened(verb, arguments, loop.time() - began)
+
+    def at_once(self, context: Context, asked: object, now: Now) -> object | None:
+        return self._store.at_once(context, asked, now) if self._is_sure_to_own() else None
+
+    def claim_or_wait(self, context: Context, claim: Claim, now: Now, told: Told) -> Claimed | Wait | None:
+        return self._store.claim_or_wait(context, claim, now, told) if self._is_sure_to_own() else None
+
+    def _is_sure_to_own(self) -> bool:
+        if self._service is None:
+            return False
+        try:
+            self._prove(asyncio.get_running_loop().time())
+        except TakenOver:
+            return False  # the verb looks for the new owner
+        return True
 
     def _prove(self, at: float) -> None:
         """Whether this process owns the file still; it may have been stopped for a while, and passed over."""

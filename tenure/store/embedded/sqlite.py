@@ -207,6 +207,16 @@ class SqliteStore(StoreWithBlobs):
         if self._broken:
             raise self._refusal()
 
+    def _is_prompt(self, durability: str) -> bool:
+        return (
+            self._mode == "relaxed"
+            and durability in ("", "relaxed")
+            and not self._broken
+            and self._shelf is None
+            and (not self._in_flight or self._pending_bytes() <= PENDING_BYTES_MAX)
+            and self._has_reserve()
+        )
+
     def _pending_bytes(self) -> int:
         return sum(group.size() for group in self._in_flight)
 
@@ -242,14 +252,19 @@ class SqliteStore(StoreWithBlobs):
                 raise self._refusal()
             await self._safe_at(position, True)
 
+    def _has_reserve(self) -> bool:
+        """Whether there are numbers for the next step, whatever it is."""
+        engine = self._engine
+        return (
+            engine.last_id() + RESERVE // 2 <= self._reserved_id and engine.last_event() + RESERVE <= self._reserved_seq
+        )
+
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""
-        engine = self._engine
-        id, seq = engine.last_id(), engine.last_event()
-        if id + RESERVE // 2 <= self._reserved_id and seq + RESERVE <= self._reserved_seq:
+        if self._has_reserve():
             return True
         self._reserve()
-        return id <= self._reserved_id and seq <= self._reserved_seq
+        return self._engine.last_id() <= self._reserved_id and self._engine.last_event() <= self._reserved_seq
 
     def _is_safe(self, position: int, on_disk: bool) -> bool:
         return position <= (self._synced if on_disk else self._written)
@@ -268,7 +283,8 @@ class SqliteStore(StoreWithBlobs):
         self._now = now
         outbox = self._drain_outbox()
         if self._mode == "relaxed" and self._is_reserved():
-            self._hand_out(outbox)
+            if outbox or self._listeners:
+                self._hand_out(outbox)
             self._flush_later()
         elif not self._engine.is_taken():
             if outbox or self._listeners:

@@ -6,6 +6,7 @@ begin (`_admit`), when an answer may leave (`_sure`), and hands out the outbox w
 """
 
 import asyncio
+from typing import cast
 
 from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
@@ -15,15 +16,45 @@ from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage,
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
+from tenure.store.contract import Told, Wait
 
 WAITERS_MAX = 100_000
+
+
+class _Wait:
+    """A claim that waits, with a function in place of a future."""
+
+    __slots__ = ("_store", "_ticket", "_told")
+
+    def __init__(self, store: "EmbeddedStore", ticket: int, told: Told) -> None:
+        self._store = store
+        self._ticket = ticket
+        self._told: Told | None = told
+
+    def done(self) -> bool:
+        return self._told is None
+
+    def set_result(self, answer: object) -> None:
+        told, self._told = self._told, None
+        if told is not None:
+            told(cast("Claimed", answer), None)
+
+    def set_exception(self, error: Error) -> None:
+        told, self._told = self._told, None
+        if told is not None:
+            told(None, error)
+
+    def give_up(self) -> None:
+        if self._told is not None:
+            self._told = None
+            self._store.withdraw(self._ticket)
 
 
 class EmbeddedStore:
     def __init__(self) -> None:
         self._opened: Engine | None = None
         self._now = Now(0, 0)
-        self._waiting: dict[int, asyncio.Future[object]] = {}
+        self._waiting: dict[int, asyncio.Future[object] | _Wait] = {}
         self._listeners: list[asyncio.Future[None]] = []
 
     @property
@@ -46,14 +77,14 @@ class EmbeddedStore:
         self._refuse_waiting(Unavailable("the store was closed"))
 
     def _refuse_waiting(self, error: Unavailable) -> None:
-        for future in self._waiting.values():
+        waiting, self._waiting = self._waiting, {}
+        listeners, self._listeners = self._listeners, []
+        for future in waiting.values():
             if not future.done():
                 future.set_exception(error)
-        for listener in self._listeners:
+        for listener in listeners:
             if not listener.done():
                 listener.set_exception(error)
-        self._waiting.clear()
-        self._listeners.clear()
 
     def _at(self, now: Now) -> Now:
         """The store's time at the caller's."""
@@ -110,7 +141,7 @@ class EmbeddedStore:
 
     async def _share(self, ticket: int, now: Now) -> object:
         """As `_wait`, where a repeat of the request may wait too; whoever gives up changes nothing for the other."""
-        future = self._waiting.get(ticket)
+        future = cast("asyncio.Future[object] | None", self._waiting.get(ticket))
         if future is None:
             future = self._expect(ticket)
             future.add_done_callback(lambda done: done.exception())  # there may be nobody left to be told
@@ -124,6 +155,47 @@ class EmbeddedStore:
         elif future.done() and not future.cancelled() and future.exception() is None:
             self._untaken(future.result())
         if self._opened is not None:
+            self._deliver(self._now)
+
+    def _is_prompt(self, durability: str) -> bool:
+        """Whether a change may begin now, and its answer leave as soon as it was made."""
+        return not durability
+
+    def at_once(self, context: Context, asked: object, now: Now) -> object | None:
+        if self._opened is None or not self._is_prompt(context.durability):
+            return None
+        now = self._at(now)
+        answer: Answers | Claimed | Extended
+        if isinstance(asked, Batch):
+            answer = self._opened.enqueue(context, asked, now)
+        elif isinstance(asked, Claim):
+            if asked.wait_ms:
+                return None
+            answer = self._opened.claim(context, asked, now)
+        elif isinstance(asked, Settle):
+            answer = self._opened.settle(context, asked, now)
+        elif isinstance(asked, Extend):
+            answer = self._opened.extend(context, asked, now)
+        else:
+            return None
+        self._deliver(now)
+        return answer
+
+    def claim_or_wait(self, context: Context, claim: Claim, now: Now, told: Told) -> Claimed | Wait | None:
+        if self._opened is None or not self._is_prompt(context.durability) or len(self._waiting) >= WAITERS_MAX:
+            return None
+        now = self._at(now)
+        answer = self._opened.claim(context, claim, now)
+        if not answer.ticket:
+            self._deliver(now)
+            return answer
+        wait = self._waiting[answer.ticket] = _Wait(self, answer.ticket, told)
+        self._deliver(now)
+        return wait
+
+    def withdraw(self, ticket: int) -> None:
+        if self._waiting.pop(ticket, None) is not None and self._opened is not None:
+            self._opened.withdraw(ticket, self._now)
             self._deliver(self._now)
 
     async def enqueue(self, context: Context, batch: Batch, now: Now) -> Answers:

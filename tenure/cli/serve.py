@@ -28,17 +28,21 @@ def serve(
     tcp: Annotated[bool | None, typer.Option(help="Listen on TCP.")] = None,
     tcp_port: Annotated[int | None, typer.Option(help="Port for TCP.")] = None,
     unix: Annotated[str | None, typer.Option(help="Path of a Unix socket to listen on, too.")] = None,
+    grpc: Annotated[bool | None, typer.Option(help="Listen for gRPC.")] = None,
+    grpc_port: Annotated[int | None, typer.Option(help="Port for gRPC.")] = None,
     stop_s: Annotated[float | None, typer.Option(help="How long requests may take to end at a stop.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     config: Annotated[str, typer.Option(help="Settings file; tenure.toml is read if it is there.")] = "",
 ) -> None:
-    """Serve a store over TCP and a Unix socket until it is told to stop."""
+    """Serve a store over TCP, a Unix socket and gRPC until it is told to stop."""
     given: dict[str, Any] = {
         "store": store,
         "host": host,
         "tcp": tcp,
         "tcp_port": tcp_port,
         "unix": unix,
+        "grpc": grpc,
+        "grpc_port": grpc_port,
         "stop_s": stop_s,
         "log_level": log_level,
     }
@@ -72,6 +76,8 @@ def show(chosen: Chosen, server: Server) -> None:
         console.print(f"listening on {chosen.settings.host}:{server.tcp_port}")
     if chosen.settings.unix:
         console.print(f"listening on {chosen.settings.unix}")
+    if chosen.settings.grpc:
+        console.print(f"listening on {chosen.settings.host}:{server.grpc_port} for gRPC")
     if server.gate.is_open:
         console.print("there are no tokens: whoever can connect may do everything")
 

@@ -37,6 +37,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     tcp: bool = True
     tcp_port: int = 6789
     unix: str = ""
+    grpc: bool = True
+    grpc_port: int = 6791
     stop_s: float = 10.0
     log_level: str = "info"
     tokens: dict[str, Token] = {}
@@ -105,7 +107,7 @@ def check(settings: Settings) -> None:
             raise InvalidRequest(f"tokens.{name}.roles", wrong[0], "it must be one of " + ", ".join(ROLE_NAMES))
         if len(token.sha256) != 64 or not token.tenants or not token.queues:
             raise InvalidRequest(f"tokens.{name}", token.sha256[:8], "it needs a SHA-256 in hex, tenants, queues")
-    if not settings.tcp and not settings.unix:
+    if not settings.tcp and not settings.unix and not settings.grpc:
         raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
 
 

@@ -14,6 +14,7 @@ from tenure.core.error import Unavailable
 from tenure.server.auth import Gate
 from tenure.server.caller import Grant
 from tenure.server.config import Settings, grants
+from tenure.server.grpc.door import GrpcDoor
 from tenure.server.handler import Handler
 from tenure.server.tcp import Door
 from tenure.store.contract import Store
@@ -31,10 +32,11 @@ class Server:
         tokens = grants(settings)
         open_grant = None if tokens else Grant("anybody")
         self.gate = Gate(lambda: clock().elapsed_ms, tokens, open_grant)
-        self._doors: list[Door] = []
+        self._doors: list[Door | GrpcDoor] = []
         self._listeners: list[asyncio.Server] = []
         self._unix = ""
         self.tcp_port = 0  # the one it listens on
+        self.grpc_port = 0
 
     async def start(self) -> None:
         await self._driver.open()
@@ -43,6 +45,8 @@ class Server:
                 await self._open_tcp()
             if self.settings.unix:
                 await self._open_unix(self.settings.unix)
+            if self.settings.grpc:
+                await self._open_grpc()
         except BaseException:
             await self.stop()
             raise
@@ -79,6 +83,12 @@ class Server:
             raise Unavailable(f"cannot listen on {path}: {error.strerror}; choose another --unix") from error
         self._unix = path
         self._listeners.append(await asyncio.get_running_loop().create_unix_server(door.protocol, sock=listener))
+
+    async def _open_grpc(self) -> None:
+        door = GrpcDoor(self.handler, self.gate)
+        self._doors.append(door)
+        self.handler.doors.append(door)
+        self.grpc_port = await door.open(self.settings.host, self.settings.grpc_port)
 
     def _door(self, name: str) -> Door:
         door = Door(self.handler, self.gate, name)

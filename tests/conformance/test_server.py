@@ -31,7 +31,9 @@ class ServedStore(RemoteStore):
         self._served = MemoryStore()
         names = {roles: tuple(name for name, role in ROLE_NAMES.items() if role & roles) for roles in TOKENS.values()}
         tokens = {text: Token(hash_token(text), names[roles]) for text, roles in TOKENS.items()}
-        self._server = Server(Settings(tcp=False, unix=str(path), tokens=tokens), self._served, lambda: self._at)
+        self._server = Server(
+            Settings(tcp=False, grpc=False, unix=str(path), tokens=tokens), self._served, lambda: self._at
+        )
         self._others: dict[tuple[int, int], RemoteStore] = {}
 
     @property

@@ -6,7 +6,19 @@ from typing import Final
 from tests.docs.page import CODE, ROOT, name_of, pages, prose_of
 
 PAGE: Final = ROOT / "docs" / "architecture.md"
-PACKAGES: Final = ("core", "engine", "store", "store/blob", "store/embedded", "wire", "client", "ops", "cli", "server")
+PACKAGES: Final = (
+    "core",
+    "engine",
+    "store",
+    "store/blob",
+    "store/embedded",
+    "wire",
+    "client",
+    "ops",
+    "cli",
+    "server",
+    "server/grpc",
+)
 
 
 def modules() -> set[str]:

@@ -31,6 +31,10 @@ COMPILED_ENV := TENURE_BUILD=compiled PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR
 
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
+# The doors and the client are not compiled: their longest suites run once, on the compiled engine where there is one.
+DOORS := tests/conformance/test_server.py tests/http/test_conformance.py tests/grpc/test_conformance.py tests/server/test_fuzz.py
+DOORS_ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(DOORS)); fi)
+
 HAS_COMPILED := [ "$${TENURE_COMPILE:-}" != 0 ] && [ -f $(COMPILED_STAMP) ]
 IS_CURRENT := [ -z "$$(find tenure -name '*.py' -newer $(COMPILED_STAMP))" ]
 
@@ -44,7 +48,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run test check format bench model simulate kill share crash damage lock proto dist clean FORCE
+.PHONY: help setup compile run demo test check format bench model simulate kill share crash damage lock proto dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,13 +75,17 @@ $(COMPILED_STAMP): $(ENVIRONMENT) $(SOURCE_LIST) $(SOURCES) setup.py pyproject.t
 	@if [ -n "$$(find build/partial -name '*.so')" ]; then mv build/partial $(COMPILED); touch $@; \
 	else rm -rf build/partial; echo "NOTICE: the core and the engine were not compiled, Tenure goes on interpreted"; fi
 
-run: setup ## Run the demo, on the compiled build if there is a current one
+run: setup ## Run the server until Ctrl-C, on the compiled build if there is a current one (ARGS=--help)
+	@if $(HAS_COMPILED) && $(IS_CURRENT); then $(COMPILED_ENV) $(BIN)/python -m tenure serve $(ARGS); \
+	else $(INTERPRETED_ENV) $(BIN)/python -m tenure serve $(ARGS); fi
+
+demo: setup ## Show the main job being done: fair claims, a stalled worker, a cancel, why a job waits
 	@if $(HAS_COMPILED) && $(IS_CURRENT); then $(COMPILED_ENV) $(BIN)/python -m tenure.demo $(ARGS); \
 	else $(INTERPRETED_ENV) $(BIN)/python -m tenure.demo $(ARGS); fi
 
-test: setup compile ## Check format, lint and types, then run every test on both builds
+test: setup compile ## Check format, lint and types, then run the tests on both builds
 	$(statics)
-	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(DOORS_ONCE) $(ARGS)
 	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS); else \
 	echo; echo "********************************************************************"; \
 	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \

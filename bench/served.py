@@ -5,18 +5,18 @@ import sys
 
 import uvloop
 
-from tenure.server.collector import Collector
+from tenure.server.collector import collecting
 from tenure.server.config import Settings
 from tenure.server.server import Server
 from tenure.store.url import open_store
 
 
 async def main() -> None:
-    server = Server(Settings(tcp_port=0, grpc=False), open_store(sys.argv[1]))
+    server = Server(Settings(tcp_port=0, http=False, grpc=False), open_store(sys.argv[1]))
     await server.start()
-    Collector().start()
-    print(server.tcp_port, flush=True)
-    await asyncio.to_thread(sys.stdin.read)
+    async with collecting(lambda: server.handler.requests):
+        print(server.tcp_port, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
     await server.stop()
 
 

@@ -3,6 +3,7 @@
 `async with tenure.connect("memory://") as client:` opens a store in this process and keeps its timers running.
 """
 
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -87,13 +88,15 @@ def connect(
     tenants: Iterable[str] = (),
     token: str = "",
     format: str = "msgpack",
+    tls: ssl.SSLContext | None = None,
     clock: Callable[[], Now] = read_clock,
 ) -> "Client":
     """A client of the store that the URL names. `tenants` are those a claim takes from; "*" is all of them.
 
-    `token` and `format` (msgpack or json) are for a server: tenure://host:6789, tenure+unix:///run/tenure.sock.
+    `token`, `format` (msgpack or json) and `tls` are for a server: tenure://host:6789, tenure+tls://host:6789,
+    tenure+unix:///run/tenure.sock.
     """
-    store = remote_store(url, token, format) if urlsplit(url).scheme in REMOTE else open_store(url)
+    store = remote_store(url, token, format, tls) if urlsplit(url).scheme in REMOTE else open_store(url)
     return Client(Driver(store, clock), Context(tenant=tenant, tenants=tuple(tenants)))
 
 

@@ -7,6 +7,7 @@ not answered is asked again with the same operation id, so that nothing is done 
 import asyncio
 import random
 import secrets
+import ssl
 from collections.abc import Callable, Container
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -15,7 +16,7 @@ from tenure.client.connection import Connection, Lost
 from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
-from tenure.core.error import Error, InvalidRequest, Overloaded, PayloadTooLarge, Timeout, Unavailable, from_fields
+from tenure.core.error import Error, InvalidRequest, Overloaded, PayloadTooLarge, Timeout, Unavailable
 from tenure.core.record import (
     DeadLetterGroup,
     EventPage,
@@ -31,7 +32,7 @@ from tenure.core.tenant import Context, OpId
 from tenure.store.contract import Capabilities
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.limit import MESSAGE_BYTES_MAX
-from tenure.wire.option import CORE_NAMES
+from tenure.wire.option import in_core_terms
 from tenure.wire.speech import merged
 from tenure.wire.verb import VERBS, header
 
@@ -50,16 +51,23 @@ Told = Callable[[dict[str, Any]], None]
 
 class RemoteStore:
     def __init__(
-        self, address: tuple[str, int] | str, token: str = "", form: Format = MSGPACK_FORMAT, told: Told | None = None
+        self,
+        address: tuple[str, int] | str,
+        token: str = "",
+        form: Format = MSGPACK_FORMAT,
+        told: Told | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """`address` is a host and port, or the path of a Unix socket."""
         self._address = address
+        self._tls = tls
         self._token = token
         self._form = form
         self._told: Told = told or (lambda _: None)
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection] | None = None
         self._closed = True
+        self.overloaded_tries = OVERLOADED_TRIES
         self._session = secrets.token_hex(8)
         self._last_op = 0
         self._capabilities: Capabilities | None = None
@@ -127,7 +135,7 @@ class RemoteStore:
             if isinstance(self._address, str):
                 _, connection = await loop.create_unix_connection(make, self._address)
             else:
-                _, connection = await loop.create_connection(make, *self._address)
+                _, connection = await loop.create_connection(make, *self._address, ssl=self._tls)
             try:
                 if self._token:
                     await connection.ask({"cmd": "AUTH", "token": self._token})
@@ -225,14 +233,14 @@ class RemoteStore:
 
     async def _enqueue_when_there_is_room(self, context: Context, batch: Batch) -> Answers:
         """A batch of which nothing fits is tried again after the pause that the server asks for, a few times."""
-        for _ in range(OVERLOADED_TRIES):
+        tries = 1 if context.op is not None else self.overloaded_tries
+        while True:
             answers = cast("Answers", await self._call("enqueue", context, (batch,)))
-            errors = list(answers.errors().values())
-            full = [error for error in errors if isinstance(error, Overloaded)]
-            if not full or len(full) < len(batch.payloads) or context.op is not None:
+            full = [error for error in answers.errors().values() if isinstance(error, Overloaded)]
+            tries -= 1
+            if tries <= 0 or not full or len(full) < len(batch.payloads):
                 return answers
             await asyncio.sleep(min(max(error.retry_after_ms for error in full) / 1_000, OVERLOADED_S))
-        return answers
 
     async def claim(self, context: Context, claim: Claim, now: Now) -> Claimed:
         return cast("Claimed", await self._call("claim", context, (claim,), claim.wait_ms))
@@ -312,16 +320,6 @@ def without(batch: Batch, places: Container[int]) -> Batch:
     return Batch(batch.options, kept(batch.payloads), kept(batch.extras), kept(batch.each))
 
 
-def in_core_terms(error: InvalidRequest, verb: str) -> InvalidRequest:
-    """The wire has shorter names for some fields."""
-    public = error.field
-    name = "wait_ms" if public == "timeout" and verb != "enqueue" else CORE_NAMES.get(public, public)
-    if name == public:
-        return error
-    found = from_fields(error.code, error.message.replace(public, name, 1), {**error.fields, "field": name})
-    return cast("InvalidRequest", found)
-
-
 def _is_sweep(arguments: tuple[Any, ...]) -> bool:
     """A change of all that match: done in steps, it has no answer to be remembered."""
     return isinstance(arguments[0], Change) and arguments[0].filter is not None
@@ -335,12 +333,12 @@ async def _before(until: float, asking: Any) -> bytes:
         raise Timeout("the server did not answer in time") from None
 
 
-REMOTE = ("tenure", "tenure+unix")
+REMOTE = ("tenure", "tenure+tls", "tenure+unix")
 FORMATS = {"msgpack": MSGPACK_FORMAT, "json": JSON_FORMAT}
 PORT = 6789
 
 
-def remote_store(url: str, token: str, format: str) -> RemoteStore:
+def remote_store(url: str, token: str, format: str, tls: ssl.SSLContext | None) -> RemoteStore:
     parts = urlsplit(url)
     if format not in FORMATS:
         raise InvalidRequest("format", format, "it must be msgpack or json")
@@ -354,4 +352,8 @@ def remote_store(url: str, token: str, format: str) -> RemoteStore:
         return RemoteStore(unquote(parts.path), token, FORMATS[format])
     if not parts.hostname or parts.path not in ("", "/"):
         raise InvalidRequest("url", url, "it must be tenure:// and a host, as in tenure://127.0.0.1:6789")
-    return RemoteStore((parts.hostname, parts.port or PORT), token, FORMATS[format])
+    if parts.scheme == "tenure+tls":
+        tls = tls or ssl.create_default_context()
+    elif tls is not None:
+        raise InvalidRequest("url", url, "with TLS it must be tenure+tls:// and a host")
+    return RemoteStore((parts.hostname, parts.port or PORT), token, FORMATS[format], tls=tls)

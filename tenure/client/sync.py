@@ -5,6 +5,7 @@ would block that loop; use the async client there.
 """
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Coroutine, Iterable, Iterator
 from types import TracebackType
@@ -31,9 +32,10 @@ def connect_sync(
     tenants: Iterable[str] = (),
     token: str = "",
     format: str = "msgpack",
+    tls: ssl.SSLContext | None = None,
 ) -> "SyncClient":
     """As `connect`, for programs without a loop."""
-    return SyncClient(connect(url, tenant=tenant, tenants=tenants, token=token, format=format))
+    return SyncClient(connect(url, tenant=tenant, tenants=tenants, token=token, format=format, tls=tls))
 
 
 class _Loop:

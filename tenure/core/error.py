@@ -35,7 +35,7 @@ class InvalidRequest(Error):
     def __init__(self, field: str, value: object, rule: str) -> None:
         try:
             shown = repr(value)
-        except ValueError:  # a whole number too long to be written out
+        except (ValueError, RecursionError):  # a whole number too long to be written out, or a value too deep
             shown = f"a {type(value).__name__} of enormous size"
         if len(shown) > 80:
             shown = shown[:77] + "..."

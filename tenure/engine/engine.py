@@ -36,6 +36,7 @@ from tenure.engine.verify import verify
 from tenure.engine.world import Watch, World
 
 EVENTS_PAGE_MAX = 10_000
+EVENT_SEQ_MAX = 2**62  # so that the next one is a number too
 EVENT_RUNS_PER_READ = 10_000
 
 
@@ -341,7 +342,10 @@ class Engine:
         if not cursor:
             after: i64 = log.oldest() - 1
         elif cursor[0] == "e" and cursor[1:].isdecimal() and len(cursor) <= 20:
-            after = int(cursor[1:])
+            number = int(cursor[1:])
+            if number > EVENT_SEQ_MAX:
+                raise InvalidRequest("cursor", cursor, "it must be a cursor that a page answered, empty, or end")
+            after = number
         else:
             raise InvalidRequest("cursor", cursor, "it must be a cursor that a page answered, empty, or end")
         tenant = "" if ANY_TENANT in context.tenants else context.tenant

@@ -116,7 +116,7 @@ def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -
         token = lease.token
     if lease is None or lease.token != token:
         last = job.side
-        if last is not None and last.settled_token == token:
+        if token and last is not None and last.settled_token == token:  # an empty one stands for none
             if last.settled_verb == verb:
                 return Check(job, None, True)
             return Check(None, AlreadySettled(id, SETTLE_NAMES[last.settled_verb]), False)

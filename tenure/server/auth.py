@@ -1,18 +1,21 @@
 """Who holds a token: the same check for every door.
 
-Tokens are kept as their SHA-256. A token is looked up by that hash, so how long it takes says nothing about how much of
-a guess was right.
+A token is looked up by its SHA-256, so how long it takes says nothing about how much of a guess was right. Tokens of
+the settings are kept as that hash; one that is signed is verified once and then known until it expires.
 """
 
 import hashlib
 import secrets
 from collections.abc import Callable
 
+from tenure.core.clock import Now
 from tenure.core.error import Unauthenticated
 from tenure.server.caller import Caller, Grant
+from tenure.server.jwt import JwtGate
 
 TOKEN_BYTES = 32
 TOKEN_CHARS_MAX = 8_192
+VERIFIED_MAX = 10_000
 
 
 def hash_token(token: str) -> str:
@@ -27,11 +30,17 @@ class Gate:
     """`tokens` maps the hash of each to what it allows. Without any, `open_grant` is what everybody may."""
 
     def __init__(
-        self, clock_ms: Callable[[], int], tokens: dict[str, Grant] | None = None, open_grant: Grant | None = None
+        self,
+        clock: Callable[[], Now],
+        tokens: dict[str, Grant] | None = None,
+        open_grant: Grant | None = None,
+        signed: JwtGate | None = None,
     ) -> None:
-        self._clock_ms = clock_ms
-        self._callers = {hashed: Caller(grant, clock_ms) for hashed, grant in (tokens or {}).items()}
-        self._open = None if open_grant is None else Caller(open_grant, clock_ms)
+        self._clock = clock
+        self._callers = {hashed: Caller(grant, clock) for hashed, grant in (tokens or {}).items()}
+        self._open = None if open_grant is None else Caller(open_grant, clock)
+        self._signed = signed
+        self._verified: dict[str, Caller] = {}  # by hash, the oldest first
 
     @property
     def is_open(self) -> bool:
@@ -41,9 +50,31 @@ class Gate:
         """Who calls without a token; None when that is not allowed."""
         return self._open
 
+    def bearer(self, said: str | None) -> Caller:
+        """Who calls, by what stands in `Authorization`: for doors where that is said with every request."""
+        if said is None:
+            if self._open is None:
+                raise Unauthenticated("say who you are: Authorization: Bearer and a token")
+            return self._open
+        scheme, _, token = said.partition(" ")
+        if scheme.lower() != "bearer":
+            raise Unauthenticated("only Authorization: Bearer and a token is understood")
+        return self.caller(token.strip())
+
     def caller(self, token: str) -> Caller:
         if len(token) <= TOKEN_CHARS_MAX:
-            found = self._callers.get(hash_token(token))
-            if found is not None:
+            hashed = hash_token(token)
+            found = self._callers.get(hashed) or self._verified.get(hashed)
+            if found is not None and not found.has_expired():
                 return found
+            if self._signed is not None and token.count(".") == 2:
+                return self._verify(token, hashed)
         raise Unauthenticated("this token is not known; ask the administrator for one")
+
+    def _verify(self, token: str, hashed: str) -> Caller:
+        assert self._signed is not None
+        grant, until_ms = self._signed.grant(token)
+        if len(self._verified) >= VERIFIED_MAX:
+            del self._verified[next(iter(self._verified))]
+        found = self._verified[hashed] = Caller(grant, self._clock, until_ms)
+        return found

@@ -1,10 +1,12 @@
 """Who calls: a name, roles, and how far they reach. One check for every door."""
 
+import hashlib
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from tenure.core.error import Forbidden, RateLimited
+from tenure.core.clock import Now
+from tenure.core.error import Forbidden, RateLimited, Unauthenticated
 from tenure.core.tenant import ALL_ROLES, ANY_TENANT, DEFAULT_TENANT, ROLE_NAMES
 
 ALL_QUEUES = ("*",)
@@ -21,40 +23,53 @@ class Grant(NamedTuple):
 
 
 class Caller:
-    def __init__(self, grant: Grant, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, grant: Grant, clock: Callable[[], Now], until_ms: int = 0) -> None:
+        """`until_ms` is when the token expires, in milliseconds since 1970; 0 is never."""
         self.name = grant.name
+        self.key = hashlib.sha256(grant.name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self.roles = grant.roles
         self.tenants = grant.tenants
         self.queues = grant.queues
+        self.reaches_all_tenants = ANY_TENANT in grant.tenants
         self.is_free = grant.queues == ALL_QUEUES  # of any bound on queues
         self._rate = grant.rate
-        self._clock_ms = clock_ms
+        self._clock = clock
+        self._until_ms = until_ms
         self._left = float(grant.rate)
-        self._filled_ms = clock_ms() if grant.rate else 0
+        self._filled_ms = clock().elapsed_ms if grant.rate else 0
+
+    def has_expired(self) -> bool:
+        return self._until_ms > 0 and self._clock().wall_ms >= self._until_ms
 
     def spend(self) -> None:
         """One request, at the rate of the token."""
+        if self._until_ms and self.has_expired():
+            raise Unauthenticated("this token has expired; get a new one")
         if not self._rate:
             return
-        now = self._clock_ms()
+        now = self._clock().elapsed_ms
         self._left = min(self._left + (now - self._filled_ms) * self._rate / 1_000, float(self._rate))
         self._filled_ms = now
         if self._left < 1.0:
             raise RateLimited(f"the token {self.name!r}", int((1.0 - self._left) * 1_000 / self._rate) + 1)
         self._left -= 1.0
 
+    def need_all_tenants(self, what: str) -> None:
+        if not self.reaches_all_tenants:
+            raise Forbidden(f"{what} is for all tenants, which the token {self.name!r} does not reach")
+
     def tenant(self, asked: str) -> str:
         """The tenant of a request; one out of reach is refused alike, whether it exists or not."""
         if not asked:
             first = self.tenants[0]
             return DEFAULT_TENANT if first == ANY_TENANT else first
-        if self.tenants[0] != ANY_TENANT and asked not in self.tenants:
+        if not self.reaches_all_tenants and asked not in self.tenants:
             raise Forbidden(f"the token {self.name!r} does not reach the tenant {asked!r}")
         return asked
 
     def several(self, asked: tuple[str, ...]) -> tuple[str, ...]:
         """The tenants that a claim may take from."""
-        if self.tenants[0] == ANY_TENANT:
+        if self.reaches_all_tenants:
             return asked
         if ANY_TENANT in asked:
             return self.tenants
@@ -72,6 +87,9 @@ class Caller:
         if self.is_free:
             return True
         return any(fnmatchcase(queue, allowed) for allowed in self.queues)
+
+    def reaches_job(self, tenant: str, queue: str) -> bool:
+        return (self.reaches_all_tenants or tenant in self.tenants) and self.reaches(queue)
 
     def need_queue(self, queue: str) -> None:
         if not self.reaches(queue):

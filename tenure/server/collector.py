@@ -1,14 +1,20 @@
 """The server's policy for Python's cyclic collector.
 
 The engine makes no cycles, and a full collection over millions of long-lived objects is a long pause. In a server,
-which owns its process, the automatic collector is switched off; every so many jobs the young objects are collected and
-what survives is frozen, out of the collector's sight; when idle, everything is looked at once. In a user's process the
-collector is left alone.
+which owns its process, the automatic collector is switched off; while requests come the young objects are collected
+again and again, and what survives is frozen, out of the collector's sight; when idle, and now and then without that,
+everything is looked at once. In a user's process the collector is left alone.
 """
 
+import asyncio
 import gc
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 JOBS_PER_COLLECTION = 20_000
+EVERY_S = 0.1
+IDLE_TURNS = 10
+FULL_TURNS = 6_000
 
 
 class Collector:
@@ -25,8 +31,11 @@ class Collector:
         self._jobs += jobs
         if self._jobs >= JOBS_PER_COLLECTION:
             self._jobs = 0
-            gc.collect(0)
-            gc.freeze()
+            self.young()
+
+    def young(self) -> None:
+        gc.collect(0)
+        gc.freeze()
 
     def idle(self) -> None:
         gc.unfreeze()
@@ -36,3 +45,32 @@ class Collector:
     def stop(self) -> None:
         gc.unfreeze()
         gc.enable()
+
+    async def keep(self, handled: Callable[[], int]) -> None:
+        """`handled` counts requests."""
+        last = handled()
+        quiet = busy = 0  # turns since the last request, and since everything was looked at
+        while True:
+            await asyncio.sleep(EVERY_S)
+            now = handled()
+            quiet = 0 if now != last else quiet + 1
+            last = now
+            busy += 1
+            if quiet == IDLE_TURNS or busy >= FULL_TURNS:
+                busy = 0
+                self.idle()
+            elif quiet == 0:
+                self.young()
+
+
+@asynccontextmanager
+async def collecting(handled: Callable[[], int]) -> AsyncIterator[None]:
+    collector = Collector()
+    collector.start()
+    keeping = asyncio.get_running_loop().create_task(collector.keep(handled))
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        collector.stop()

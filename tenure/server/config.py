@@ -4,6 +4,8 @@ Each is known by one name: `tcp_port` is `--tcp-port`, `TENURE_TCP_PORT`, and `t
 """
 
 import os
+import re
+import ssl
 import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -16,9 +18,14 @@ from tenure.core.bound import nearest
 from tenure.core.error import InvalidRequest
 from tenure.core.tenant import ALL_ROLES, ANY_TENANT, ROLE_NAMES
 from tenure.server.caller import ALL_QUEUES, Grant
+from tenure.server.jwt import JwtSettings, check_settings
 
 PREFIX = "TENURE_"
-SECRET = frozenset({"tokens"})  # fields that are not shown
+TOKEN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+LEVELS = ("debug", "info", "warning", "error")
+SECRET = frozenset({"tokens", "jwt"})  # fields that are not shown
+ORIGIN = re.compile(r"https?://[^/\s]+")
+LISTS = frozenset({"cors_origins"})  # in the environment divided by commas
 
 
 class Token(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,11 +44,18 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     tcp: bool = True
     tcp_port: int = 6789
     unix: str = ""
+    http: bool = True
+    http_port: int = 6790
+    cors_origins: tuple[str, ...] = ()
     grpc: bool = True
     grpc_port: int = 6791
     stop_s: float = 10.0
     log_level: str = "info"
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
     tokens: dict[str, Token] = {}
+    jwt: JwtSettings | None = None
 
 
 class Chosen(NamedTuple):
@@ -92,22 +106,39 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for name in Settings.__struct_fields__:
         text = environment.get(PREFIX + name.upper())
         if text is not None and name not in SECRET:
-            found[name] = text
+            found[name] = [part.strip() for part in text.split(",") if part.strip()] if name in LISTS else text
     return found
 
 
 def check(settings: Settings) -> None:
-    if not settings.tokens and not is_loopback(settings.host):
-        raise InvalidRequest(
-            "host", settings.host, "a public address needs authentication: add [server.tokens], or listen on 127.0.0.1"
-        )
+    if not settings.tokens and settings.jwt is None and not is_loopback(settings.host):
+        rule = "a public address needs authentication: add [server.tokens] or [server.jwt], or listen on 127.0.0.1"
+        raise InvalidRequest("host", settings.host, rule)
+    if settings.jwt is not None:
+        check_settings(settings.jwt)
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise InvalidRequest("tls_key", settings.tls_key, "a certificate and its key go together")
+    if settings.tls_client_ca and not settings.tls_cert:
+        raise InvalidRequest("tls_cert", "", "certificates of clients need one of the server")
+    if settings.log_level.lower() not in LEVELS:
+        raise InvalidRequest("log_level", settings.log_level, "it must be one of " + ", ".join(LEVELS))
+    hashes = [token.sha256.lower() for token in settings.tokens.values()]
     for name, token in settings.tokens.items():
+        if not TOKEN_NAME.fullmatch(name):
+            raise InvalidRequest("tokens", name, "a name has letters, digits, dots, dashes and underscores")
+        if hashes.count(token.sha256.lower()) > 1:
+            raise InvalidRequest(f"tokens.{name}", token.sha256[:8], "another one has the same SHA-256")
+        if ANY_TENANT in token.tenants and len(token.tenants) > 1:
+            raise InvalidRequest(f"tokens.{name}.tenants", token.tenants, "either names, or * alone for all")
         wrong = [role for role in token.roles if role not in ROLE_NAMES]
         if wrong:
             raise InvalidRequest(f"tokens.{name}.roles", wrong[0], "it must be one of " + ", ".join(ROLE_NAMES))
         if len(token.sha256) != 64 or not token.tenants or not token.queues:
             raise InvalidRequest(f"tokens.{name}", token.sha256[:8], "it needs a SHA-256 in hex, tenants, queues")
-    if not settings.tcp and not settings.unix and not settings.grpc:
+    for origin in settings.cors_origins:
+        if origin != "*" and not ORIGIN.fullmatch(origin):
+            raise InvalidRequest("cors_origins", origin, "each is a scheme and a host, as in https://example.com")
+    if not (settings.tcp or settings.unix or settings.http or settings.grpc):
         raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
 
 
@@ -124,3 +155,19 @@ def grants(settings: Settings) -> dict[str, Grant]:
         roles = sum(ROLE_NAMES[role] for role in set(token.roles)) & ALL_ROLES
         found[token.sha256.lower()] = Grant(name, roles, tuple(token.tenants), tuple(token.queues), token.rate)
     return found
+
+
+def tls_of(settings: Settings) -> ssl.SSLContext | None:
+    """With `tls_client_ca`, only clients whose certificate it has signed may connect."""
+    if not settings.tls_cert:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+        if settings.tls_client_ca:
+            context.load_verify_locations(settings.tls_client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:
+        raise InvalidRequest("tls_cert", settings.tls_cert, f"it cannot be used: {error}") from error
+    return context

@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tenure.core import request
-from tenure.core.answer import Answers, Outcome
+from tenure.core import bound, request
+from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
-from tenure.core.error import Forbidden, InvalidRequest, JobNotFound
+from tenure.core.error import AlreadySettled, Error, Forbidden, InvalidRequest, JobNotFound, LeaseLost
 from tenure.core.record import EventPage, JobRecord
 from tenure.core.request import Batch, Change, Claim, Configure, Filter, Load, Settle
-from tenure.core.state import READY, RUNNING
-from tenure.core.tenant import ADMIN, OPERATOR, PRODUCER, WORKER, Context, OpId
+from tenure.core.state import LIVE, READY, RUNNING, SETTLE_RELEASE, TERMINAL
+from tenure.core.tenant import ADMIN, ANY_TENANT, OPERATOR, PRODUCER, WORKER, Context, OpId
 from tenure.server.caller import Caller
 from tenure.store.contract import Store
 from tenure.wire.speech import Call
@@ -37,6 +37,7 @@ ROLES = {
     "groups": OPERATOR,
     "explain": OPERATOR,
     "events": OPERATOR,
+    "obliterate": OPERATOR,
 }
 SUBJECT_ROLES = {
     request.QUEUE: OPERATOR,
@@ -46,9 +47,13 @@ SUBJECT_ROLES = {
     request.STORE: ADMIN,
 }
 OP_CHARS_MAX = 200
+OP_COUNTER_MAX = 2**63 - 1
 RUNNING_PAGE = 1_000
+LIVE_STATES = sum(1 << code for code in LIVE)
+ENDED_STATES = sum(1 << code for code in TERMINAL)
 
 audit = logging.getLogger("tenure.audit")
+log = logging.getLogger("tenure.server")
 
 
 class Asked:
@@ -79,7 +84,7 @@ class Telling(Protocol):
     @property
     def has_workers(self) -> bool: ...
 
-    def tell_worker(self, worker: str, job: int) -> None: ...
+    def tell_worker(self, job: JobRecord) -> None: ...
 
 
 class Handler:
@@ -89,9 +94,17 @@ class Handler:
         self.clock = clock
         self._arm = arm
         self.doors: list[Telling] = []
+        self.requests = 0  # so far
+        self._connections = 0
+
+    def number(self) -> int:
+        """Of a connection; no two have the same, whatever door they came through."""
+        self._connections += 1
+        return self._connections
 
     async def execute(self, caller: Caller, asked: Asked, call: Call) -> Any:
         """What the store answers."""
+        self.requests += 1
         caller.spend()
         verb = call.verb
         arguments = call.arguments
@@ -112,6 +125,8 @@ class Handler:
         if asked.durability:
             self._check_durability(asked.durability)
         self._arm()
+        if verb == "obliterate":
+            return await self._obliterate(caller, context, *arguments)
         if verb == "change" or verb == "configure":
             return await self._change(caller, context, verb, arguments)
         if not caller.is_free:
@@ -130,19 +145,41 @@ class Handler:
             raise InvalidRequest("durability", durability, f"this store has: {modes}")
 
     def _op(self, caller: Caller, text: str) -> OpId:
+        """A session belongs to one caller, whatever others call themselves and theirs."""
         session, _, counter = text.rpartition(":")
         if not session or not counter.isascii() or not counter.isdigit() or len(text) > OP_CHARS_MAX:
             raise InvalidRequest("opId", text, "it must be a session and a counter, as in session:7")
-        return OpId(f"{caller.name}/{session}", int(counter))
+        if int(counter) > OP_COUNTER_MAX:
+            raise InvalidRequest("opId", text, f"its counter is {OP_COUNTER_MAX} at most")
+        return OpId(f"{caller.key}/{session}", int(counter))
+
+    async def give_back(self, found: object) -> None:
+        """What was leased to a caller that cannot be told."""
+        if isinstance(found, Claimed) and found.ids:
+            await self.release(found.ids, [found.token] * len(found.ids))
+
+    async def release(self, ids: list[int], tokens: list[bytes]) -> None:
+        """Leases whose holder is gone."""
+        for at in range(0, len(ids), bound.BATCH_ITEMS_MAX):
+            part = slice(at, at + bound.BATCH_ITEMS_MAX)
+            release = Settle(SETTLE_RELEASE, ids[part], tokens[part])
+            try:
+                await self.store.settle(Context(tenants=(ANY_TENANT,)), release, self.clock())
+            except Error as error:
+                log.warning("%d leases could not be released and will expire: %s", len(release.ids), error)
 
     # Changes: told to the audit, and to workers whose job is cancelled.
 
     async def _change(self, caller: Caller, context: Context, verb: str, arguments: tuple[Any, ...]) -> Any:
         asked = arguments[0]
+        if verb == "configure" and asked.subject == request.TENANT and not asked.name:
+            asked.name = context.tenant
         running: list[JobRecord] = []
         if verb == "change" and asked.action == request.CANCEL and any(door.has_workers for door in self.doors):
-            running = await self._running(context, asked)
-        if caller.is_free:
+            running = [job for job in await self._running(context, asked) if caller.reaches(job.queue)]
+        if verb == "configure" and not caller.reaches_all_tenants:
+            found = await self._configure_within(caller, context, arguments)
+        elif caller.is_free:
             found = await getattr(self.store, verb)(context, asked, self.clock())
         else:
             found = await self._within(caller, context, verb, arguments)
@@ -150,8 +187,24 @@ class Handler:
             audit.info("%s", describe(context, asked))
         for job in running:
             for door in self.doors:
-                door.tell_worker(job.worker, job.id)
+                door.tell_worker(job)
         return found
+
+    async def _obliterate(self, caller: Caller, context: Context, queue: str, force: bool) -> int:
+        """A queue and all its jobs, in the steps that an operator would take: each goes the way of its verb."""
+        caller.need_queue(queue)
+        context.op = None  # of several steps there is no answer to be remembered
+        pause = Configure(request.QUEUE, queue, {"paused": True})
+        await self._change(caller, context, "configure", (pause,))
+        running = (await self.store.count(context, queue, self.clock())).get(queue, {}).get("running", 0)
+        if running and not force:
+            rule = f"{running} jobs run; the queue is paused now: wait for them, or say force to cancel them"
+            raise InvalidRequest("force", force, rule)
+        live = Filter(queue, LIVE_STATES)
+        await self._change(caller, context, "change", (Change(request.CANCEL, None, live, reason="obliterated"),))
+        ended = Filter(queue, ENDED_STATES)
+        removed: Answers = await self._change(caller, context, "change", (Change(request.REMOVE, None, ended),))
+        return removed.count
 
     async def _running(self, context: Context, change: Change) -> list[JobRecord]:
         """The jobs that somebody works on and that are about to be cancelled; of a filter the first thousand."""
@@ -164,13 +217,35 @@ class Handler:
         filter = Filter(**{**vars_of(change.filter), "states": 1 << RUNNING})
         return list((await self.store.find(context, filter, RUNNING_PAGE, "", self.clock())).jobs)
 
+    # Callers that reach some tenants only.
+
+    async def _configure_within(self, caller: Caller, context: Context, arguments: tuple[Any, ...]) -> Any:
+        """Settings that belong to no tenant, or to another one, are out of reach."""
+        asked: Configure = arguments[0]
+        if asked.subject == request.STORE:
+            caller.need_all_tenants("a setting of the store")
+        elif asked.subject == request.WORKER and asked.name == "*":
+            caller.need_all_tenants("the list of workers")
+        elif asked.subject == request.KEY and asked.changes:
+            now = await self.store.configure(context, Configure(request.KEY, asked.name, {}), self.clock())
+            if now.get("shared") or asked.changes.get("shared"):
+                caller.need_all_tenants("a limit that tenants share")
+        elif asked.subject == request.TENANT and asked.name != "*":
+            caller.tenant(asked.name)
+        found = await self._within(caller, context, "configure", arguments)
+        if asked.subject == request.TENANT and asked.name == "*":
+            return {name: settings for name, settings in found.items() if name in caller.tenants}
+        return found
+
     # Callers that reach some queues only.
 
     async def _within(self, caller: Caller, context: Context, verb: str, arguments: tuple[Any, ...]) -> Any:
         asked = arguments[0]
         now = self.clock()
         call = getattr(self.store, verb)
-        if verb in ("enqueue", "load", "claim", "settle", "find", "configure"):
+        if verb in ("settle", "extend", "append"):
+            return await self._settle_within(caller, context, verb, arguments)
+        if verb in ("enqueue", "load", "claim", "find", "configure"):
             for queue in queues_of(asked):
                 caller.need_queue(queue)
         elif verb == "get":
@@ -192,6 +267,34 @@ class Handler:
         elif verb == "change":
             return await self._change_within(caller, context, asked, now)
         return await call(context, *arguments, now)
+
+    async def _settle_within(self, caller: Caller, context: Context, verb: str, arguments: tuple[Any, ...]) -> Any:
+        """Who holds the lease may settle. To others a job out of reach is not there."""
+        asked = arguments[0]
+        for queue in queues_of(asked):
+            caller.need_queue(queue)
+        call = getattr(self.store, verb)
+        if verb == "append":
+            try:
+                return await call(context, asked, self.clock())
+            except Error as error:
+                if await self._is_hidden(caller, context, asked.id):
+                    raise as_absent(error, asked.id) from None
+                raise
+        found: Answers | Extended = await call(context, asked, self.clock())
+        if isinstance(found, Extended):
+            for at, refused in list((found.errors or {}).items()):
+                if found.errors and await self._is_hidden(caller, context, asked.ids[at]):
+                    found.errors[at] = as_absent(refused, asked.ids[at])
+            return found
+        for at, outcome in list((found.other or {}).items()):
+            if found.other and outcome.error and await self._is_hidden(caller, context, asked.ids[at]):
+                found.other[at] = Outcome(asked.ids[at], error=as_absent(outcome.error, asked.ids[at]))
+        return found
+
+    async def _is_hidden(self, caller: Caller, context: Context, id: int) -> bool:
+        [job] = await self.store.get(context, [id], [], self.clock())
+        return job is not None and not caller.reaches(job.queue)
 
     async def _change_within(self, caller: Caller, context: Context, change: Change, now: Now) -> Answers:
         if change.ids is None:
@@ -218,6 +321,14 @@ class Handler:
         return Answers(ids, answers.state, other, answers.count)
 
 
+def as_absent(error: Error, id: int) -> Error:
+    """What is answered to a token that is not the job's, as it is for a job that does not exist."""
+    if isinstance(error, LeaseLost) and error.reason == "superseded":
+        return AlreadySettled(id, "unknown")
+    is_strange = isinstance(error, LeaseLost) and error.reason == "unknown"
+    return JobNotFound(id) if is_strange or isinstance(error, InvalidRequest) else error
+
+
 def queues_of(asked: Any) -> list[str]:
     """Every queue that a request names; `*` for all of them."""
     if isinstance(asked, Batch):
@@ -225,7 +336,7 @@ def queues_of(asked: Any) -> list[str]:
     if isinstance(asked, Claim):
         return [pick.name for pick in asked.queues]
     if isinstance(asked, Load):
-        return [] if asked.batch is None else queues_of(asked.batch)
+        return ["*"]  # what was staged for which queue is not known here
     if isinstance(asked, Settle):
         return [queue for batch in asked.followups or () if batch is not None for queue in queues_of(batch)]
     if isinstance(asked, Filter):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -13,9 +14,11 @@ from tenure.core.clock import Now
 from tenure.core.error import Unavailable
 from tenure.server.auth import Gate
 from tenure.server.caller import Grant
-from tenure.server.config import Settings, grants
-from tenure.server.grpc.door import GrpcDoor
+from tenure.server.config import Settings, grants, tls_of
+from tenure.server.grpc.door import GrpcDoor, credentials_of
 from tenure.server.handler import Handler
+from tenure.server.http.door import HttpDoor
+from tenure.server.jwt import JwtGate
 from tenure.server.tcp import Door
 from tenure.store.contract import Store
 
@@ -30,21 +33,28 @@ class Server:
         self._driver = Driver(store, clock)
         self.handler = Handler(store, clock, self._driver.arm)
         tokens = grants(settings)
-        open_grant = None if tokens else Grant("anybody")
-        self.gate = Gate(lambda: clock().elapsed_ms, tokens, open_grant)
-        self._doors: list[Door | GrpcDoor] = []
+        self._signed = None if settings.jwt is None else JwtGate(settings.jwt)
+        open_grant = Grant("anybody") if not tokens and self._signed is None else None
+        self.gate = Gate(clock, tokens, open_grant, self._signed)
+        self._tls = tls_of(settings)
+        self._doors: list[Door | HttpDoor | GrpcDoor] = []
         self._listeners: list[asyncio.Server] = []
         self._unix = ""
         self.tcp_port = 0  # the one it listens on
+        self.http_port = 0
         self.grpc_port = 0
 
     async def start(self) -> None:
+        if self._signed is not None:
+            await self._signed.start()
         await self._driver.open()
         try:
             if self.settings.tcp:
                 await self._open_tcp()
             if self.settings.unix:
                 await self._open_unix(self.settings.unix)
+            if self.settings.http:
+                await self._open_http()
             if self.settings.grpc:
                 await self._open_grpc()
         except BaseException:
@@ -56,7 +66,7 @@ class Server:
         loop = asyncio.get_running_loop()
         try:
             listener = await loop.create_server(
-                door.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG
+                door.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG, ssl=self._tls
             )
         except OSError as error:
             where = f"{self.settings.host}:{self.settings.tcp_port}"
@@ -84,11 +94,23 @@ class Server:
         self._unix = path
         self._listeners.append(await asyncio.get_running_loop().create_unix_server(door.protocol, sock=listener))
 
+    async def _open_http(self) -> None:
+        door = HttpDoor(self.handler, self.gate, tuple(self.settings.cors_origins))
+        try:
+            listener = await door.open(self.settings.host, self.settings.http_port, self._tls)
+        except OSError as error:
+            where = f"{self.settings.host}:{self.settings.http_port}"
+            raise Unavailable(f"cannot listen on {where}: {error.strerror}; choose another --http-port") from error
+        self._doors.append(door)
+        self.handler.doors.append(door.sockets)
+        self._listeners.append(listener)
+        self.http_port = listener.sockets[0].getsockname()[1]
+
     async def _open_grpc(self) -> None:
         door = GrpcDoor(self.handler, self.gate)
         self._doors.append(door)
         self.handler.doors.append(door)
-        self.grpc_port = await door.open(self.settings.host, self.settings.grpc_port)
+        self.grpc_port = await door.open(self.settings.host, self.settings.grpc_port, credentials_of(self.settings))
 
     def _door(self, name: str) -> Door:
         door = Door(self.handler, self.gate, name)
@@ -104,11 +126,16 @@ class Server:
         if self._unix:
             with suppress(FileNotFoundError):
                 os.unlink(self._unix)
+        if self._signed is not None:
+            await self._signed.stop()
         await self._driver.close()
 
 
 def _is_abandoned(path: str) -> bool:
-    if not os.path.exists(path):
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return False
+    except FileNotFoundError:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:

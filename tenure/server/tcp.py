@@ -12,26 +12,26 @@ from collections import deque
 from collections.abc import Coroutine, Generator
 from typing import Any, cast
 
-from tenure.core.answer import Claimed
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
-from tenure.core.request import Settle
-from tenure.core.state import SETTLE_RELEASE
-from tenure.core.tenant import ANY_TENANT, Context
+from tenure.core.record import EventPage, JobRecord
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
 from tenure.server.handler import Asked, Handler
 from tenure.wire import command as c
 from tenure.wire import limit
-from tenure.wire.command import Command, Reader
+from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.frame import Lines, PublicFrames
 from tenure.wire.query import cursor_of, wanted
+from tenure.wire.reader import Reader
 from tenure.wire.speech import Fields, Speech, error_fields
 from tenure.wire.translate import TRANSLATORS
 
 VERSION = 1
 EVENTS_PAGE = 1_000
 EVENTS_WAIT_MS = 60_000
+WAITS = (c.Pull, c.WaitJob, c.ReadEvents, c.GetLogs)
+STOPPING = "the server is stopping; connect again"
 
 log = logging.getLogger("tenure.server")
 
@@ -44,24 +44,19 @@ class Door:
         self.gate = gate
         self.name = name
         self.connections: dict[int, Connection] = {}
-        self.workers: dict[str, Connection] = {}  # who claimed last under that name
+        self.workers: dict[str, dict[int, Connection]] = {}  # who claims under that name
         self.readers: dict[Format, Reader] = {form: Reader(form) for form in (JSON_FORMAT, MSGPACK_FORMAT)}
         self.is_closing = False
-        self._last = 0
-
-    def number(self) -> int:
-        self._last += 1
-        return self._last
 
     @property
     def has_workers(self) -> bool:
         return bool(self.workers)
 
-    def tell_worker(self, worker: str, job: int) -> None:
-        """Its job was cancelled: the answer to the next heartbeat would say so too, later."""
-        connection = self.workers.get(worker)
-        if connection is not None:
-            connection.push({"event": "cancelled", "id": job})
+    def tell_worker(self, job: JobRecord) -> None:
+        """Its job was cancelled: the answer to the next heartbeat would say so too, later. Names are anybody's, so only
+        those are told who reach the job."""
+        for connection in list(self.workers.get(job.worker, {}).values()):
+            connection.tell(job)
 
     def protocol(self) -> "Connection":
         return Connection(self)
@@ -77,11 +72,12 @@ class Connection(asyncio.Protocol):
     def __init__(self, door: Door) -> None:
         self._door = door
         self._handler = door.handler
-        self.number = door.number()
+        self.number = door.handler.number()
         self._caller: Caller | None = door.gate.stranger()
         self._transport: asyncio.Transport | None = None
         self._cut: Lines | PublicFrames | None = None
         self._speeches: dict[Format, Speech] = {}
+        self._spoken: Speech | None = None  # the last one
         self._greeted = False
         self._tenant = ""
         self._backlog: deque[bytes] = deque()
@@ -89,9 +85,20 @@ class Connection(asyncio.Protocol):
         self._ordered = False  # a command without an id is under way
         self._unnamed = 0
         self._reads = True
-        self._is_full = False
+        self._may_write = asyncio.Event()  # the peer reads what it is sent
+        self._may_write.set()
         self._is_idle: asyncio.Event | None = None
         self._follows: dict[object, asyncio.Task[None]] = {}
+        self._waits: set[object] = set()  # calls that wait for something to happen
+        self._names: dict[str, Speech] = {}  # of workers, the last ones
+
+    def admit(self, caller: Caller) -> None:
+        """Who calls, when that was said before the first command."""
+        self._caller = caller
+
+    def cut_by(self, cut: Lines | PublicFrames) -> None:
+        """How commands are told apart, when it is known before the first byte."""
+        self._cut = cut
 
     # What asyncio calls.
 
@@ -105,8 +112,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
         self._door.connections.pop(self.number, None)
-        for worker in [name for name, held in self._door.workers.items() if held is self]:
-            del self._door.workers[worker]
+        for name in list(self._names):
+            self._forget_name(name)
         self._backlog.clear()
         for task in (*self._calls.values(), *self._follows.values()):
             task.cancel()
@@ -114,7 +121,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._cut is None:
-            self._cut = Lines() if data[:1] in (b"{", b"\n", b"\r") else PublicFrames()
+            size_max = limit.STRANGER_BYTES_MAX if self._caller is None else limit.MESSAGE_BYTES_MAX
+            self._cut = Lines(size_max) if data[:1] in (b"{", b"\n", b"\r") else PublicFrames(size_max)
         try:
             self._backlog.extend(self._cut.feed(data))
         except PayloadTooLarge as error:
@@ -127,20 +135,22 @@ class Connection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        self._is_full = True
+        self._may_write.clear()
         self._read(False)
 
     def resume_writing(self) -> None:
-        self._is_full = False
+        self._may_write.set()
         self._go_on()
 
     # Taking turns.
 
     def _go_on(self) -> None:
         backlog = self._backlog
-        while backlog and not self._ordered and not self._is_full and len(self._calls) < limit.CALLS_PER_CONNECTION:
+        while backlog and not self._ordered and self._may_write.is_set():
+            if len(self._calls) >= limit.CALLS_PER_CONNECTION:
+                break
             self._take(backlog.popleft())
-        self._read(not backlog and not self._is_full)
+        self._read(not backlog and self._may_write.is_set())
 
     def _read(self, wanted: bool) -> None:
         transport = self._transport
@@ -152,6 +162,8 @@ class Connection(asyncio.Protocol):
                 transport.pause_reading()
 
     def _plain_speech(self) -> Speech:
+        if self._spoken is not None:
+            return self._spoken
         return self._speech(JSON_FORMAT if isinstance(self._cut, Lines) else MSGPACK_FORMAT)
 
     def _speech(self, form: Format) -> Speech:
@@ -161,7 +173,9 @@ class Connection(asyncio.Protocol):
         return speech
 
     def _take(self, body: bytes) -> None:
-        speech = self._speech(JSON_FORMAT if body[:1] == b"{" else MSGPACK_FORMAT)
+        is_json = body[:1] == b"{" or isinstance(self._cut, Lines)
+        speech = self._speech(JSON_FORMAT if is_json else MSGPACK_FORMAT)
+        self._spoken = speech
         reader = speech.reader
         try:
             message = reader.read(body, self._greeted)
@@ -173,9 +187,9 @@ class Connection(asyncio.Protocol):
             first = work.send(None)
         except StopIteration:
             return
-        self._keep(message.req_id, _rest(work, first))
+        self._keep(message.req_id, _Rest(work, first), isinstance(message, WAITS))
 
-    def _keep(self, id: object, rest: Coroutine[Any, Any, None]) -> None:
+    def _keep(self, id: object, rest: Coroutine[Any, Any, None], is_wait: bool) -> None:
         """Go on with it in a task: it waits for something."""
         key = id
         if id is None:
@@ -187,10 +201,13 @@ class Connection(asyncio.Protocol):
             self._unnamed += 1
         task = asyncio.get_running_loop().create_task(rest)
         self._calls[key] = task
+        if is_wait:
+            self._waits.add(key)
         task.add_done_callback(lambda _: self._kept(key, id is None))
 
     def _kept(self, key: object, was_ordered: bool) -> None:
         self._calls.pop(key, None)
+        self._waits.discard(key)
         if was_ordered:
             self._ordered = False
         if self._transport is not None:
@@ -203,7 +220,8 @@ class Connection(asyncio.Protocol):
         try:
             fields = await self._execute(speech, message)
         except asyncio.CancelledError:
-            self._answer(speech, message.req_id, error_fields(Timeout("the request was ended")))
+            ended = Unavailable(STOPPING) if self._door.is_closing else Timeout("the request was ended")
+            self._answer(speech, message.req_id, error_fields(ended))
             raise
         except Error as error:
             fields = error_fields(error)
@@ -222,12 +240,14 @@ class Connection(asyncio.Protocol):
         if caller is None:
             raise Unauthenticated("say AUTH with a token first")
         if self._door.is_closing:
-            raise Unavailable("the server is stopping; connect again")
+            raise Unavailable(STOPPING)
         handler = self._handler
-        if isinstance(message, c.Pull):
-            self._name_worker(message)
+        if isinstance(message, c.Pull) and not message.worker:
+            message.worker = f"{self._door.name}-{self.number}"
         speech.now_ms = handler.clock().wall_ms
         call = translate(speech, message)
+        if isinstance(message, c.Pull):
+            self._note_name(message.worker, speech)
         asked = Asked(message.tenant or self._tenant, message.tenants, message.op_id, message.durability, self.number)
         found = await handler.execute(caller, asked, call)
         try:
@@ -235,22 +255,29 @@ class Connection(asyncio.Protocol):
         except Error:
             raise
         except BaseException:
-            await self._give_back(found)
+            await handler.give_back(found)
             raise
-        if isinstance(found, Claimed) and found.ids and self._transport is None:
-            await self._give_back(found)
+        if self._transport is None or self._transport.is_closing():
+            await handler.give_back(found)
         return fields
 
-    def _name_worker(self, message: c.Pull) -> None:
-        if not message.worker:
-            message.worker = f"{self._door.name}-{self.number}"
-        self._door.workers[message.worker] = self
+    def _note_name(self, name: str, speech: Speech) -> None:
+        if name not in self._names and len(self._names) >= limit.WORKERS_PER_CONNECTION:
+            self._forget_name(next(iter(self._names)))
+        self._names[name] = speech
+        self._door.workers.setdefault(name, {})[self.number] = self
 
-    async def _give_back(self, found: object) -> None:
-        """What was leased to a caller that cannot be told."""
-        if isinstance(found, Claimed) and found.ids:
-            release = Settle(SETTLE_RELEASE, found.ids, [found.token] * len(found.ids))
-            await self._handler.store.settle(Context(tenants=(ANY_TENANT,)), release, self._handler.clock())
+    def _forget_name(self, name: str) -> None:
+        del self._names[name]
+        held = self._door.workers[name]
+        del held[self.number]
+        if not held:
+            del self._door.workers[name]
+
+    def tell(self, job: JobRecord) -> None:
+        speech = self._names.get(job.worker)
+        if speech is not None and self._caller is not None and self._caller.reaches_job(job.tenant, job.queue):
+            self._answer(speech, None, {"event": "cancelled", "id": job.id})
 
     async def _converse(self, speech: Speech, message: Command) -> Fields:
         """What is about the connection itself."""
@@ -258,6 +285,8 @@ class Connection(asyncio.Protocol):
             return self._hello(speech, message)
         if isinstance(message, c.Auth):
             self._caller = self._door.gate.caller(message.token)
+            if self._cut is not None:
+                self._cut.size_max = limit.MESSAGE_BYTES_MAX
             return {"principal": self._caller.name}
         if isinstance(message, c.Ping):
             return {}
@@ -267,7 +296,7 @@ class Connection(asyncio.Protocol):
                 task.cancel()
             return {"ended": task is not None}
         if isinstance(message, c.Subscribe):
-            return self._subscribe(speech, message)
+            return await self._subscribe(speech, message)
         if isinstance(message, c.Unsubscribe):
             return {"ended": self._unsubscribe(message.id)}
         raise Internal(f"nobody answers {type(message).__name__}")
@@ -291,7 +320,7 @@ class Connection(asyncio.Protocol):
 
     # Events as they happen.
 
-    def _subscribe(self, speech: Speech, message: c.Subscribe) -> Fields:
+    async def _subscribe(self, speech: Speech, message: c.Subscribe) -> Fields:
         if self._caller is None:
             raise Unauthenticated("say AUTH with a token first")
         id = message.req_id
@@ -299,10 +328,13 @@ class Connection(asyncio.Protocol):
             raise InvalidRequest("reqId", id, "it follows events already")
         if len(self._follows) >= limit.SUBSCRIPTIONS_MAX:
             raise InvalidRequest("reqId", id, f"a connection follows events {limit.SUBSCRIPTIONS_MAX} times at most")
-        task = asyncio.get_running_loop().create_task(self._follow(speech, message, self._caller))
+        page = await self._events(speech, message, self._caller, cursor_of(message.after), 0)
+        if id in self._follows or self._transport is None:
+            raise InvalidRequest("reqId", id, "it follows events already")
+        task = asyncio.get_running_loop().create_task(self._follow(speech, message, self._caller, page))
         self._follows[id] = task
         task.add_done_callback(lambda _: self._follows.pop(id, None))
-        return {"subscribed": True}
+        return {"subscribed": True, "cursor": page.cursor}
 
     def _unsubscribe(self, id: object) -> bool:
         ended = [task for key, task in self._follows.items() if id is None or key == id]
@@ -310,27 +342,26 @@ class Connection(asyncio.Protocol):
             task.cancel()
         return bool(ended)
 
-    async def _follow(self, speech: Speech, message: c.Subscribe, caller: Caller) -> None:
-        cursor = cursor_of(message.after)
-        asked = Asked(message.tenant or self._tenant, connection=self.number)
+    async def _events(
+        self, speech: Speech, message: c.Subscribe, caller: Caller, cursor: str, wait_ms: int
+    ) -> EventPage:
+        asked = Asked(message.tenant or self._tenant, message.tenants, connection=self.number)
+        read = c.ReadEvents(after=cursor, limit=EVENTS_PAGE, timeout=wait_ms)
+        page: EventPage = await self._handler.execute(caller, asked, TRANSLATORS[c.ReadEvents](speech, read))
+        return page
+
+    async def _follow(self, speech: Speech, message: c.Subscribe, caller: Caller, page: EventPage) -> None:
         while self._transport is not None and not self._door.is_closing:
-            call = TRANSLATORS[c.ReadEvents](
-                speech, c.ReadEvents(after=cursor, limit=EVENTS_PAGE, timeout=EVENTS_WAIT_MS)
-            )
-            try:
-                page = await self._handler.execute(caller, asked, call)
-            except Error as error:
-                self._answer(speech, message.req_id, {"event": "ended", **error_fields(error)})
-                return
             for event in page.events:
                 if wanted(event, message.queue, message.events):
                     self._answer(speech, message.req_id, {"event": event})
-            cursor = page.cursor
-            while self._is_full and self._transport is not None:
-                await asyncio.sleep(0.01)
-
-    def push(self, fields: Fields) -> None:
-        self._answer(self._plain_speech(), None, fields)
+            await asyncio.sleep(0)  # others have their turn between two pages
+            await self._may_write.wait()
+            try:
+                page = await self._events(speech, message, caller, page.cursor, EVENTS_WAIT_MS)
+            except Error as error:
+                self._answer(speech, message.req_id, {"event": "ended", **error_fields(error)})
+                return
 
     # Answers.
 
@@ -343,7 +374,12 @@ class Connection(asyncio.Protocol):
         if id is not None:
             fields["reqId"] = id
         form = speech.form
-        body = form.encode(fields)
+        try:
+            body = form.encode(fields)
+        except Exception as error:
+            log.exception("an answer could not be written")
+            fields = error_fields(Internal(f"the answer could not be written: {error!r}"))
+            body = form.encode(fields if id is None else {**fields, "reqId": id})
         if len(body) > limit.MESSAGE_BYTES_MAX:
             too_large = error_fields(PayloadTooLarge(len(body), limit.MESSAGE_BYTES_MAX, "answer"))
             body = form.encode({**too_large, **({} if id is None else {"reqId": id})})
@@ -364,8 +400,8 @@ class Connection(asyncio.Protocol):
         """What waits is ended; what works may finish."""
         for task in self._follows.values():
             task.cancel()
-        for task in list(self._calls.values()):
-            task.cancel()
+        for key in list(self._waits):
+            self._calls[key].cancel()
         if self._calls:
             self._is_idle = asyncio.Event()
             try:
@@ -375,26 +411,26 @@ class Connection(asyncio.Protocol):
         self._drop()
 
 
-async def _rest(work: Coroutine[Any, Any, None], first: Any) -> None:
-    """The rest of a coroutine that was begun outside of a task, and waits for `first`."""
-    await _Rest(work, first)
+class _Rest(Coroutine[Any, Any, None]):
+    """The rest of a coroutine that was begun outside of a task, and waits for `first`. It can be ended before the task
+    has had its first turn."""
 
-
-class _Rest:
     def __init__(self, work: Coroutine[Any, Any, None], first: Any) -> None:
         self._work = work
         self._first = first
 
+    def send(self, value: Any) -> Any:
+        if self._first is None:
+            return self._work.send(value)
+        first, self._first = self._first, None
+        return first
+
+    def throw(self, *thrown: Any) -> Any:
+        self._first = None
+        return self._work.throw(*thrown)
+
+    def close(self) -> None:
+        self._work.close()
+
     def __await__(self) -> Generator[Any, Any, None]:
-        awaited = self._first
-        while True:
-            thrown: BaseException | None = None
-            sent = None
-            try:
-                sent = yield awaited
-            except BaseException as error:
-                thrown = error
-            try:
-                awaited = self._work.send(sent) if thrown is None else self._work.throw(thrown)
-            except StopIteration:
-                return
+        raise NotImplementedError  # for a task only

@@ -1,19 +1,11 @@
-"""The commands of the public protocol: one struct each, read from JSON or MessagePack alike.
+"""The commands of the public protocol: one struct each, the same in JSON and MessagePack."""
 
-A command is read in one go by its struct. Where that fails, it is read again field by field: names in the other style
-(`runAt` for `run_at`), older names and unknown fields are found there, and whatever is wrong is named.
-"""
-
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from tenure.core.bound import nearest
-from tenure.core.error import Error, InvalidRequest, Unsupported
-from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
-from tenure.wire.option import ALIASES, Item, JobFields, JustData
+from tenure.wire.option import Few, JobFields, JustData
 
 PULL_WAIT_MS = 60_000
 WAIT_MS = 30_000
@@ -26,14 +18,14 @@ class Command(Struct, tag_field="cmd", kw_only=True, omit_defaults=True, forbid_
 
     req_id: str | int | None = field(default=None, name="reqId")
     tenant: str = ""
-    tenants: list[str] | None = None
+    tenants: Few[str] | None = None
     op_id: str = field(default="", name="opId")
     durability: str = ""
 
 
 def _join(name: str, base: type[Struct], other: type[Struct]) -> Any:
     """A struct with the fields of both; structs cannot have two bases."""
-    hints = get_type_hints(other)
+    hints = get_type_hints(other, include_extras=True)
     fields: list[Any] = []
     for part in msgspec.structs.fields(other):
         given = {
@@ -51,7 +43,7 @@ class Which(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
     """Jobs by what they are; every condition given must hold. Times in milliseconds since 1970."""
 
     queue: str = ""
-    state: str | list[str] = ""
+    state: str | Few[str] = ""
     task: str = ""
     tag: str = ""
     metadata: dict[str, str] = {}
@@ -115,13 +107,13 @@ class Pushing(JobCommand, kw_only=True):
 
 
 class PushMany(Pushing, tag="PUSHB", kw_only=True):
-    jobs: list[JustData]
+    jobs: Few[JustData]
 
 
 class PushManyItems(Pushing, tag="PUSHB", kw_only=True):
     """A batch whose jobs differ, or have something wrong: each is read on its own."""
 
-    jobs: list[Raw]
+    jobs: Few[Raw]
 
 
 class Loading(JobCommand, kw_only=True):
@@ -132,15 +124,15 @@ class Loading(JobCommand, kw_only=True):
     chunk: int = 0
     parts: dict[int, str] | None = None
     queue: str | UnsetType = UNSET
-    pasts: list[Raw] | None = None
+    pasts: Few[Raw] | None = None
 
 
 class LoadJobs(Loading, tag="LOAD", kw_only=True):
-    jobs: list[JustData] | None = None
+    jobs: Few[JustData] | None = None
 
 
 class LoadItems(Loading, tag="LOAD", kw_only=True):
-    jobs: list[Raw] | None = None
+    jobs: Few[Raw] | None = None
 
 
 # Claim and settle.
@@ -148,11 +140,11 @@ class LoadItems(Loading, tag="LOAD", kw_only=True):
 
 class Pull(Command, tag="PULL", kw_only=True):
     queue: str = ""
-    queues: list[str | tuple[str, int]] | None = None
+    queues: Few[str | tuple[str, int]] | None = None
     timeout: int = PULL_WAIT_MS
     worker: str = ""
     lease: int = 0
-    tasks: list[str] | None = None
+    tasks: Few[str] | None = None
     max_bytes: int | UnsetType = UNSET
     order: str = "weighted"
 
@@ -187,7 +179,7 @@ class Followups(JobFields, kw_only=True):
     """Jobs that come into being with the completion."""
 
     queue: str | UnsetType = UNSET
-    jobs: list[Item]
+    jobs: Few[Raw]
 
 
 if TYPE_CHECKING:
@@ -210,10 +202,10 @@ class Ack(Command, tag="ACK", kw_only=True):
 class AckMany(Command, tag="ACKB", kw_only=True):
     """Jobs one by one in `items`, or, where they need no result, in the columns `ids` and `token` or `tokens`."""
 
-    items: list[Done] = []
-    ids: list[int] = []
+    items: Few[Done] = []
+    ids: Few[int] = []
     token: bytes | None = None
-    tokens: list[bytes] | None = None
+    tokens: Few[bytes] | None = None
 
 
 class Fail(FailCommand, tag="FAIL", kw_only=True):
@@ -221,7 +213,7 @@ class Fail(FailCommand, tag="FAIL", kw_only=True):
 
 
 class FailMany(Command, tag="FAILB", kw_only=True):
-    items: list[Failed]
+    items: Few[Failed]
 
 
 class Release(Command, tag="RELEASE", kw_only=True):
@@ -248,11 +240,11 @@ class SettleMany(Command, tag="SETTLE", kw_only=True):
     """The verb itself, in columns; results are binary."""
 
     verb: str
-    ids: list[int]
-    tokens: list[bytes] | None = None
-    results: list[bytes | None] | None = None
-    failures: list[SettleFailure] | None = None
-    followups: list[Followups | None] | None = None
+    ids: Few[int]
+    tokens: Few[bytes] | None = None
+    results: Few[bytes | None] | None = None
+    failures: Few[SettleFailure] | None = None
+    followups: Few[Followups | None] | None = None
     delay: int = 0
     pause_key: str = ""
 
@@ -264,9 +256,9 @@ class Heartbeat(Command, tag="HEARTBEAT", kw_only=True):
 
 
 class HeartbeatMany(Command, tag="HEARTBEATB", kw_only=True):
-    items: list[Of] = []
-    ids: list[int] = []
-    tokens: list[bytes] | None = None
+    items: Few[Of] = []
+    ids: Few[int] = []
+    tokens: Few[bytes] | None = None
     lease: int = 0
     packed: bool = False
 
@@ -295,8 +287,8 @@ class GetJobByCustomId(Command, tag="GETJOBBYCUSTOMID", kw_only=True):
 
 
 class GetJobs(Command, tag="GETJOBSBATCH", kw_only=True):
-    ids: list[int] = []
-    custom_ids: list[str] = []
+    ids: Few[int] = []
+    custom_ids: Few[str] = []
     packed: bool = False
 
 
@@ -340,7 +332,7 @@ class Changing(Command, kw_only=True):
     """One job by `id`, several by `ids`, or all that `filter` finds."""
 
     id: int | UnsetType = UNSET
-    ids: list[int] | None = None
+    ids: Few[int] | None = None
     filter: Which | None = None
     limit: int = 0
     reason: str = ""
@@ -367,7 +359,7 @@ class Rewriting(Changing, kw_only=True):
     data: Raw | UnsetType = UNSET
     codec: str | UnsetType = UNSET
     metadata: dict[str, str] | None = None
-    tags: list[str] | None = None
+    tags: Few[str] | None = None
 
 
 class UpdateJob(Rewriting, tag="UPDATEJOB", kw_only=True):
@@ -424,6 +416,13 @@ class Clean(Command, tag="CLEAN", kw_only=True):
     grace: int = 0
     state: str = "completed"
     limit: int = 0
+
+
+class Obliterate(Command, tag="OBLITERATE", kw_only=True):
+    """Pauses a queue and removes all its jobs; while some run only by `force`, which cancels them."""
+
+    queue: str
+    force: bool = False
 
 
 # What a running job says.
@@ -504,34 +503,35 @@ class ClearConcurrency(Command, tag="CLEARCONCURRENCY", kw_only=True):
     queue: str
 
 
-class Settings(Command, tag="QUEUE", kw_only=True):
-    """Settings of a queue: `changes` maps a name to its value, null puts it back; without changes it only reads."""
+class Configuring(Command, kw_only=True):
+    """`changes` maps a name to its value, null puts it back; without changes it only reads."""
 
-    queue: str = field(name="queue")
     changes: dict[str, Any] = {}
+    packed: bool = False
 
 
-class Limit(Command, tag="LIMIT", kw_only=True):
+class Settings(Configuring, tag="QUEUE", kw_only=True):
+    queue: str
+
+
+class Limit(Configuring, tag="LIMIT", kw_only=True):
     """Settings of a limit key, or of all that begin with it."""
 
     key: str
-    changes: dict[str, Any] = {}
 
 
-class Tenant(Command, tag="TENANT", kw_only=True):
+class Tenant(Configuring, tag="TENANT", kw_only=True):
     name: str | UnsetType = UNSET
-    changes: dict[str, Any] = {}
 
 
-class StoreSettings(Command, tag="SETTINGS", kw_only=True):
-    changes: dict[str, Any] = {}
+class StoreSettings(Configuring, tag="SETTINGS", kw_only=True):
+    pass
 
 
-class Workers(Command, tag="WORKERS", kw_only=True):
+class Workers(Configuring, tag="WORKERS", kw_only=True):
     """What is known of workers; with a `name` and `changes`, what one says of itself."""
 
     name: str = "*"
-    changes: dict[str, Any] = {}
 
 
 # Events.
@@ -542,21 +542,18 @@ class ReadEvents(Command, tag="EVENTS", kw_only=True):
     limit: int = 1_000
     timeout: int = 0
     queue: str = ""
-    events: list[str] | None = None
+    events: Few[str] | None = None
     packed: bool = False
 
 
 class Subscribe(Command, tag="SUBSCRIBE", kw_only=True):
     after: int | str = "end"
     queue: str = ""
-    events: list[str] | None = None
+    events: Few[str] | None = None
 
 
 class Unsubscribe(Command, tag="UNSUBSCRIBE", kw_only=True):
     id: str | int | None = None
-
-
-# Reading.
 
 
 def _kinds(kind: type[Command]) -> list[type[Command]]:
@@ -566,7 +563,7 @@ def _kinds(kind: type[Command]) -> list[type[Command]]:
 # Commands of the protocol whose features are not there yet.
 UNSUPPORTED = frozenset(
     {
-        *("METRICS", "CLUSTER", "SCAN", "TOKEN", "WEBHOOK", "BLOB", "OBLITERATE"),
+        *("METRICS", "CLUSTER", "SCAN", "TOKEN", "WEBHOOK", "BLOB"),
         *("CRON", "CRONDELETE", "CRONLIST", "CRONPAUSE", "CRONRUN", "CRONNEXT"),
         *("FLOW", "GETCHILDREN", "FLOWGET", "FLOWCANCEL", "FLOWREPLAY"),
     }
@@ -576,123 +573,9 @@ COMMANDS: dict[str, type[Command]] = {}
 for _kind in _kinds(Command):
     if _kind not in _EACH and _kind.__struct_config__.tag != _kind.__name__:
         COMMANDS[str(_kind.__struct_config__.tag)] = _kind
-_FULL: dict[str, type[Command]] = {**COMMANDS, "PUSHB": PushManyItems, "LOAD": LoadItems}
+# Read job by job where they cannot be read in one go.
+IN_FULL: dict[str, type[Command]] = {**COMMANDS, "PUSHB": PushManyItems, "LOAD": LoadItems}
 
 AnyCommand: Any = None
 for _kind in COMMANDS.values():
     AnyCommand = _kind if AnyCommand is None else AnyCommand | _kind
-
-
-class Reader:
-    """Reads commands in one format."""
-
-    def __init__(self, form: Format) -> None:
-        self.form = form
-        self._read = form.decoder(AnyCommand)
-        self._fields = form.decoder(dict[str, Raw])
-        self._text = form.decoder(str)
-        self._parts: dict[tuple[type[Struct], str], Any] = {}
-        self.warnings: list[str] = []  # of the last command: what was ignored in it
-        self.req_id: str | int | None = None  # of the last command that could not be read
-        self._id = form.decoder(str | int | None)
-        self._none = Raw(form.encode(None))
-
-    def read(self, body: bytes, is_strict: bool) -> Command:
-        """`is_strict` refuses fields that it does not know; else they are ignored, with a warning."""
-        if self.warnings:
-            self.warnings = []
-        try:
-            found: Command = self._read(body)
-            return found
-        except NONSENSE:
-            return self._read_slowly(body, is_strict)
-
-    def _read_slowly(self, body: bytes, is_strict: bool) -> Command:
-        self.req_id = None
-        try:
-            fields: dict[str, Raw] = self._fields(body)
-        except NONSENSE as error:
-            raise InvalidRequest("request", body[:60], f"it must be a map of text to values: {error}") from error
-        with suppress(*NONSENSE):
-            self.req_id = self._id(fields.get("reqId", fields.get("req_id", self._none)))
-        if "cmd" not in fields:
-            raise InvalidRequest("cmd", None, "every request names its command")
-        try:
-            name = self._text(fields.pop("cmd"))
-        except NONSENSE as error:
-            raise InvalidRequest("cmd", body[:60], "it must be text") from error
-        kind = _FULL.get(name)
-        if name in UNSUPPORTED:
-            raise Unsupported(name)
-        if kind is None:
-            raise InvalidRequest("cmd", name, "there is no such command; " + nearest(name.upper(), COMMANDS))
-        found: Command = self.build(kind, fields, is_strict)
-        return found
-
-    def build(self, kind: Any, fields: dict[str, Raw], is_strict: bool) -> Any:
-        """A struct from its fields, each read on its own."""
-        known = {shown: own for own, shown in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)}
-        values: dict[str, object] = {}
-        for name, data in fields.items():
-            own = find_name(name, known)
-            if own is None:
-                if is_strict:
-                    raise InvalidRequest(name, "given", "there is no such field; " + nearest(name, known))
-                self.warnings.append(f"{name} is not known and was ignored")
-                continue
-            values[own] = self._part(kind, own, name, data)
-        try:
-            return kind(**values)
-        except TypeError:
-            missing = [name for name in kind.__struct_fields__ if name not in values and _is_needed(kind, name)]
-            raise InvalidRequest(missing[0] if missing else "request", None, "it is needed") from None
-
-    def item(self, data: Raw, is_strict: bool) -> Item | Error:
-        """One job of a batch; what is wrong with it is its own affair."""
-        try:
-            found: Item = self.build(Item, self._fields(data), is_strict)
-        except InvalidRequest as error:
-            return error
-        except NONSENSE as error:
-            return InvalidRequest("jobs", bytes(data[:60]), f"each must be a map of text to values: {error}")
-        return found
-
-    def _part(self, kind: type[Struct], own: str, name: str, data: Raw) -> object:
-        decode = self._parts.get((kind, own))
-        if decode is None:
-            decode = self._parts[(kind, own)] = self.form.decoder(get_type_hints(kind)[own])
-        try:
-            return decode(data)
-        except NONSENSE as error:
-            raise InvalidRequest(name, _said(self.form, data), str(error)) from error
-
-
-def find_name(name: str, known: dict[str, str]) -> str | None:
-    """The field that is meant, however it is written."""
-    if name in known:
-        return known[name]
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-    camel = "".join(part.title() if at else part for at, part in enumerate(name.split("_")))
-    for tried in (snake, camel, ALIASES.get(snake, "")):
-        if tried in known:
-            return known[tried]
-    return None
-
-
-def _is_needed(kind: type[Struct], name: str) -> bool:
-    return any(part.name == name and part.required for part in msgspec.structs.fields(kind))
-
-
-def _said(form: Format, data: Raw) -> object:
-    try:
-        return form.decoder(object)(bytes(data))
-    except NONSENSE:
-        return bytes(data[:60])
-
-
-def json_reader() -> Reader:
-    return Reader(JSON_FORMAT)
-
-
-def msgpack_reader() -> Reader:
-    return Reader(MSGPACK_FORMAT)

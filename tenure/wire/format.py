@@ -19,10 +19,10 @@ MSGPACK = "msgpack"
 BIN = "$bin"
 
 NONSENSE = (msgspec.MsgspecError, ValueError, RecursionError)  # what reading raises; bad UTF-8 is a ValueError
+UNSAYABLE = (*NONSENSE, TypeError, OverflowError)  # what converting raises besides: extension types, large numbers
 
 _json = msgspec.json.Encoder(decimal_format="number")
 _msgpack = msgspec.msgpack.Encoder()
-_skip_msgpack = msgspec.msgpack.Decoder(Raw).decode
 _bin_of_json = msgspec.json.Decoder(dict[str, str])
 _bin_of_msgpack = msgspec.msgpack.Decoder(bytes).decode
 
@@ -121,10 +121,12 @@ class _Msgpack(Format):
         return _bin_of_msgpack(data) if first in (0xC4, 0xC5, 0xC6) else None
 
     def own(self, payload: bytes) -> Raw | None:
+        """Read to its end: text that is no UTF-8 would make the whole message unreadable."""
         try:
-            return _skip_msgpack(payload)
+            msgspec.msgpack.decode(payload)
         except NONSENSE:
             return None
+        return Raw(payload)
 
     def convert(self, payload: bytes) -> bytes:
         return _msgpack.encode(_to_msgpack(msgspec.json.decode(payload)))
@@ -138,6 +140,13 @@ MSGPACK_FORMAT = _Msgpack()
 FORMATS = {JSON: JSON_FORMAT, MSGPACK: MSGPACK_FORMAT}
 
 
+def nothing(codec: str | UnsetType, form: Format) -> bytes:
+    """The payload of a job that was given none: null, or no bytes in a codec of one's own."""
+    if codec is UNSET:
+        return form.encode(None)
+    return FORMATS[codec].encode(None) if codec in FORMATS else b""
+
+
 def kept(data: Raw, codec: str | UnsetType, form: Format, field: str = "data") -> bytes:
     """The bytes to keep of a value that came in a message, given the codec it was said to have."""
     if codec is UNSET:
@@ -149,11 +158,11 @@ def kept(data: Raw, codec: str | UnsetType, form: Format, field: str = "data") -
         return bytes(data)
     other = FORMATS.get(codec)
     if other is None:
-        raise InvalidRequest(field, bytes(data[:80]), f"with the codec {codec!r} it must be binary")
+        raise InvalidRequest(field, bytes(data)[:80], f"with the codec {codec!r} it must be binary")
     try:
         return other.convert(bytes(data))
-    except NONSENSE as error:
-        raise InvalidRequest(field, bytes(data[:80]), f"it cannot be said in {codec}: {error}") from error
+    except UNSAYABLE as error:
+        raise InvalidRequest(field, bytes(data)[:80], f"it cannot be said in {codec}: {error}") from error
 
 
 def shown(payload: bytes, codec: str, form: Format) -> object:
@@ -165,6 +174,6 @@ def shown(payload: bytes, codec: str, form: Format) -> object:
     elif codec in FORMATS:
         try:
             return Raw(form.convert(payload))
-        except NONSENSE:
+        except UNSAYABLE:
             pass
     return form.of_bytes(payload)

@@ -44,11 +44,12 @@ def cut_frames(buffer: bytearray, data: bytes, size_max: int) -> list[bytes]:
 class PublicFrames:
     """Frames of the public protocol."""
 
-    def __init__(self) -> None:
+    def __init__(self, size_max: int = MESSAGE_BYTES_MAX) -> None:
         self._buffer = bytearray()
+        self.size_max = size_max
 
     def feed(self, data: bytes) -> list[bytes]:
-        return cut_frames(self._buffer, data, MESSAGE_BYTES_MAX)
+        return cut_frames(self._buffer, data, self.size_max)
 
     def wrap(self, body: bytes) -> bytes:
         return len(body).to_bytes(HEADER_BYTES) + body
@@ -57,8 +58,9 @@ class PublicFrames:
 class Lines:
     """One JSON object a line. Empty lines are nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, size_max: int = MESSAGE_BYTES_MAX) -> None:
         self._buffer = bytearray()
+        self.size_max = size_max
 
     def feed(self, data: bytes) -> list[bytes]:
         buffer = self._buffer
@@ -72,8 +74,9 @@ class Lines:
             if line:
                 found.append(line)
         del buffer[:at]
-        if len(buffer) > MESSAGE_BYTES_MAX or any(len(line) > MESSAGE_BYTES_MAX for line in found):
-            raise PayloadTooLarge(max(len(buffer), *(len(line) for line in found), 0), MESSAGE_BYTES_MAX, "line")
+        longest = max((len(line) for line in found), default=0)
+        if max(longest, len(buffer)) > self.size_max:
+            raise PayloadTooLarge(max(longest, len(buffer)), self.size_max, "line")
         return found
 
     def wrap(self, body: bytes) -> bytes:

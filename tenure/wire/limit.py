@@ -5,9 +5,25 @@ from typing import Final
 # A batch has up to 16 MiB of payloads, and what describes its jobs besides.
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of the public protocol, either way
+STRANGER_BYTES_MAX: Final = 64 * 1024  # of a message before AUTH, where that is needed
 HEADER_BYTES: Final = 4
 SUBSCRIPTIONS_MAX: Final = 16  # of one connection
 CALLS_PER_CONNECTION: Final = 500  # in progress at once; a session of operation ids remembers more than that
+WORKERS_PER_CONNECTION: Final = 16  # names that are remembered, to tell them of cancellations
 CONNECTIONS_MAX: Final = 10_000
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX  # answers that a slow reader has not taken yet
 HELLO_S: Final = 5.0
+
+# HTTP: heads and addresses, and how long a client may take to send them.
+HTTP_URL_BYTES_MAX: Final = 16 * 1024
+HTTP_HEAD_BYTES_MAX: Final = 64 * 1024
+HTTP_HEADERS_MAX: Final = 100
+HTTP_PARAMETERS_MAX: Final = 200
+HTTP_HEAD_S: Final = 30.0
+HTTP_BODY_S: Final = 60.0  # between two pieces of a body
+HTTP_KEEP_ALIVE_S: Final = 75  # of a connection on which nothing is asked
+
+# gRPC: what is said of a call besides its messages; and what one stream of a worker may ask for and hold.
+GRPC_METADATA_BYTES_MAX: Final = 16 * 1024
+GRPC_CREDITS_MAX: Final = 10_000
+GRPC_HELD_MAX: Final = 20_000

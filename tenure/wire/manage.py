@@ -126,12 +126,19 @@ def clean(s: Speech, m: c.Clean) -> Call:
     return Call("change", (Change(request.REMOVE, None, filter, limit=m.limit),), _say_count)
 
 
+def obliterate(s: Speech, m: c.Obliterate) -> Call:
+    bound.name("queue", m.queue)
+    return Call("obliterate", (m.queue, m.force), lambda found: {"count": found})
+
+
 # Settings.
+
+RATES = ("rate", "enqueue_rate")
 
 
 def setting(name: str, value: object) -> object:
-    """Rates and backoffs come as maps."""
-    if value is None or name not in ("rate", "enqueue_rate"):
+    """Rates come as maps."""
+    if value is None or name not in RATES:
         return value
     try:
         rate = msgspec.convert(value, c.WireRate)
@@ -144,21 +151,21 @@ def _rate(tokens: int, period: int, burst: int | UnsetType) -> Rate:
     return Rate(tokens, period, tokens if burst is UNSET else burst)
 
 
-def shown_setting(value: object) -> object:
-    if isinstance(value, Rate):
-        return {"tokens": value.tokens, "period": value.period_ms, "burst": value.burst}
-    if isinstance(value, dict):
-        return {key: shown_setting(item) for key, item in value.items()}
-    return value
+def shown_settings(found: Fields) -> Fields:
+    """As they would be set: a store answers a rate as its three numbers."""
+    shown: Fields = {}
+    for name, value in found.items():
+        if name in RATES and value is not None:
+            shown[name] = dict(zip(("tokens", "period", "burst"), value, strict=True))
+        else:
+            shown[name] = shown_settings(value) if isinstance(value, dict) else value
+    return shown
 
 
-def _settings(found: Fields) -> Fields:
-    return {"settings": shown_setting(found)}
-
-
-def configure(subject: int, name: str, changes: Fields) -> Call:
-    made = {field: setting(field, given) for field, given in changes.items()}
-    return Call("configure", (Configure(subject, name, made),), _settings)
+def configure(subject: int, name: str, m: c.Configuring) -> Call:
+    made = {field: setting(field, given) for field, given in m.changes.items()}
+    say: Callable[[Fields], Fields] = dict if m.packed else shown_settings
+    return Call("configure", (Configure(subject, name, made),), lambda found: {"settings": say(found)})
 
 
 def set_queue(**changes: Any) -> Callable[[Speech, Any], Call]:

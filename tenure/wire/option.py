@@ -4,15 +4,18 @@ Names are those of the protocol: durations in milliseconds under plain names (`d
 milliseconds since 1970. Older names for the same thing are read too.
 """
 
-from typing import Any
+from typing import Annotated, Any, TypeVar, cast
 
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from msgspec.structs import astuple
 
 from tenure.core import bound, dependency, job, retry
-from tenure.core.error import InvalidRequest
+from tenure.core.error import InvalidRequest, from_fields
 from tenure.core.job import DEFAULT_OPTIONS, Extras, Options
 from tenure.core.retry import Backoff
+
+T = TypeVar("T")
+Few = Annotated[list[T], Meta(max_length=bound.BATCH_ITEMS_MAX)]  # a longer one is refused before it is read
 
 # Public names of options and extras that differ from the core's, and other names under which they are known.
 CORE_NAMES = {
@@ -44,7 +47,7 @@ class WireBackoff(Struct, omit_defaults=True, forbid_unknown_fields=True):
     base: int = retry.DEFAULT.base_ms
     factor: float = retry.DEFAULT.factor
     cap: int = retry.DEFAULT.cap_ms
-    delays: tuple[int, ...] = ()
+    delays: Annotated[tuple[int, ...], Meta(max_length=retry.DELAYS_MAX)] = ()
 
 
 class JobFields(Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,12 +74,12 @@ class JobFields(Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=
     debounce_ttl: int | UnsetType = UNSET
     debounce_mode: str | UnsetType = UNSET
     debounce_max_wait: int | UnsetType = UNSET
-    depends_on: list[int] | UnsetType = UNSET
+    depends_on: Few[int] | UnsetType = UNSET
     dependency_policy: str | UnsetType = UNSET
     group_id: str | UnsetType = UNSET
     lifo: bool | UnsetType = UNSET
-    limit_keys: list[str] | UnsetType = UNSET
-    tags: list[str] | UnsetType = UNSET
+    limit_keys: Few[str] | UnsetType = UNSET
+    tags: Few[str] | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
     remove_on_complete: bool | UnsetType = UNSET
     remove_on_fail: bool | UnsetType = UNSET
@@ -190,3 +193,13 @@ def extra_fields(extras: Extras) -> dict[str, Any]:
 def wire_backoff(backoff: Backoff) -> WireBackoff:
     kind = retry.KIND_NAMES[backoff.kind]
     return WireBackoff(kind, backoff.base_ms, backoff.factor, backoff.cap_ms, backoff.delays_ms)
+
+
+def in_core_terms(error: InvalidRequest, verb: str) -> InvalidRequest:
+    """The wire has shorter names for some fields."""
+    public = error.field
+    name = "wait_ms" if public == "timeout" and verb != "enqueue" else CORE_NAMES.get(public, public)
+    if name == public:
+        return error
+    found = from_fields(error.code, error.message.replace(public, name, 1), {**error.fields, "field": name})
+    return cast("InvalidRequest", found)

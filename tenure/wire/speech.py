@@ -17,9 +17,9 @@ from tenure.core.job import Extras, Options
 from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Filter
 from tenure.wire import value
-from tenure.wire.command import Reader
-from tenure.wire.format import Format, kept, shown
+from tenure.wire.format import Format, kept, nothing, shown
 from tenure.wire.option import JustData, asked, split
+from tenure.wire.reader import Reader
 
 OPTIONS_KEPT = 1_000
 OLD_STATES = {
@@ -100,6 +100,8 @@ class Speech:
 
     def batch(self, message: Any, jobs: list[Any]) -> tuple[Batch, dict[int, Error]]:
         """The jobs of a batch, and what is wrong with those that are left out of it."""
+        if len(jobs) > bound.BATCH_ITEMS_MAX:  # before each is looked at
+            raise InvalidRequest("payloads", len(jobs), f"a batch has at most {bound.BATCH_ITEMS_MAX} items")
         shared = asked(message)
         codec = message.codec
         if all(type(job) is JustData for job in jobs):
@@ -121,7 +123,8 @@ class Speech:
             try:
                 own = {**shared, **asked(item)}
                 options, extras = self.job(own, queue if item.queue is UNSET else item.queue)
-                payloads.append(kept(item.data, own.get("codec", UNSET), self.form))
+                codec = own.get("codec", UNSET)
+                payloads.append(kept(item.data, codec, self.form) if item.data else nothing(codec, self.form))
             except Error as error:
                 wrong[at] = error
                 continue

@@ -256,7 +256,11 @@ def _configure(form: Format, configure: Configure) -> Fields:
     if configure.subject not in SUBJECTS:
         raise InvalidRequest("subject", configure.subject, "it must be one of " + ", ".join(request.SUBJECT_NAMES))
     command, name = SUBJECTS[configure.subject]
-    fields: Fields = {"cmd": command, "changes": {key: _setting(given) for key, given in configure.changes.items()}}
+    fields: Fields = {
+        "cmd": command,
+        "packed": True,
+        "changes": {key: _setting(given) for key, given in configure.changes.items()},
+    }
     if name:
         fields[name] = configure.name
     return fields

@@ -1,6 +1,6 @@
 """Commands of producers and workers: enqueue, claim, settle, and what a running job says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from tenure.core.record import LoadReport, StreamItem
 from tenure.core.request import Append, Batch, Claim, Extend, Failure, Load, Settle
 from tenure.wire import command as c
 from tenure.wire import value
-from tenure.wire.format import kept, shown
+from tenure.wire.format import kept, nothing, shown
 from tenure.wire.option import asked
 from tenure.wire.speech import Call, Fields, Speech, error_fields, merged, packed_answers
 
@@ -25,17 +25,14 @@ SETTLE_VERBS = {
     "cancel": state.SETTLE_CANCEL,
 }
 LOAD_STEPS = {"stage": request.STAGE, "publish": request.PUBLISH, "abort": request.ABORT, "read": request.READ}
+FOLLOWUPS_MAX = 100_000  # of all jobs that a message settles
 ORDERS = ("weighted", "strict")
 
 
 def push(s: Speech, m: c.Push) -> Call:
     options, extras = s.job(asked(m), m.queue)
-    payload = kept(m.data, m.codec, s.form) if m.data else _nothing(s)
+    payload = kept(m.data, m.codec, s.form) if m.data else nothing(m.codec, s.form)
     return Call("enqueue", (Batch(options, [payload], None if extras is None else [extras]),), s.one)
-
-
-def _nothing(s: Speech) -> bytes:
-    return s.form.encode(None)
 
 
 def push_many(s: Speech, m: c.PushMany | c.PushManyItems) -> Call:
@@ -60,6 +57,7 @@ def load(s: Speech, m: c.LoadJobs | c.LoadItems) -> Call:
         if wrong:
             raise next(iter(wrong.values()))
         if m.pasts is not None:
+            _need_few("pasts", m.pasts)
             batch.pasts = [value.unpack_past(past, s.form.decode) for past in m.pasts]
     load = Load(step, m.load_id, m.part, m.writing, m.chunk, batch, m.parts)
     return Call("load", (load,), _report)
@@ -132,10 +130,23 @@ def _tokens(items: list[Any]) -> list[bytes] | None:
     return [b"" if token is None else token for token in tokens]
 
 
+def _need_few(field: str, items: Sized) -> None:
+    """Before each is looked at: a message of 16 MiB has room for millions."""
+    if len(items) > bound.BATCH_ITEMS_MAX:
+        raise InvalidRequest(field, len(items), f"at most {bound.BATCH_ITEMS_MAX} at once")
+
+
+def _all_followups(s: Speech, several: list[c.Followups | None]) -> list[Batch | None]:
+    count = sum(len(each.jobs) for each in several if each is not None)
+    if count > FOLLOWUPS_MAX:
+        raise InvalidRequest("followups", count, f"a message has at most {FOLLOWUPS_MAX} of them")
+    return [_followups(s, each) for each in several]
+
+
 def _followups(s: Speech, m: c.Followups | None) -> Batch | None:
     if m is None:
         return None
-    batch, wrong = s._mixed(asked(m), m.queue, list(m.jobs))
+    batch, wrong = s.batch(m, m.jobs)
     if wrong:
         raise next(iter(wrong.values()))
     return batch
@@ -159,6 +170,7 @@ def ack(s: Speech, m: c.Ack) -> Call:
 
 
 def ack_many(s: Speech, m: c.AckMany) -> Call:
+    _need_few("items", m.items)
     if m.ids:
         tokens = m.tokens if m.token is None else [m.token] * len(m.ids)
         return Call("settle", (Settle(state.SETTLE_COMPLETE, m.ids, tokens),), packed_answers)
@@ -179,6 +191,7 @@ def fail(s: Speech, m: c.Fail) -> Call:
 
 
 def fail_many(s: Speech, m: c.FailMany) -> Call:
+    _need_few("items", m.items)
     failures = [_failure(s, item) for item in m.items]
     settle = Settle(state.SETTLE_FAIL, [item.id for item in m.items], _tokens(m.items), None, failures)
     return Call("settle", (settle,), s.each)
@@ -198,6 +211,7 @@ def settle(s: Speech, m: c.SettleMany) -> Call:
     verb = SETTLE_VERBS.get(m.verb)
     if verb is None:
         raise InvalidRequest("verb", m.verb, "it must be one of " + ", ".join(SETTLE_VERBS))
+    _need_few("ids", m.ids)
     count = len(m.ids)
     for field in ("tokens", "results", "failures", "followups"):
         column = getattr(m, field)
@@ -206,7 +220,7 @@ def settle(s: Speech, m: c.SettleMany) -> Call:
     failures = None
     if m.failures is not None:
         failures = [bound.make_failure(*msgspec.structs.astuple(failure)) for failure in m.failures]
-    followups = None if m.followups is None else [_followups(s, each) for each in m.followups]
+    followups = None if m.followups is None else _all_followups(s, m.followups)
     delay = bound.as_int(bound.duration_ms("delay", m.delay))
     if m.pause_key:
         bound.key_text("pause_key", m.pause_key)

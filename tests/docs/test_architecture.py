@@ -17,6 +17,7 @@ PACKAGES: Final = (
     "ops",
     "cli",
     "server",
+    "server/http",
     "server/grpc",
 )
 

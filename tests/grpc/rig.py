@@ -91,7 +91,7 @@ class Bearer(grpc.aio.UnaryUnaryClientInterceptor):
 
 @asynccontextmanager
 async def serving(store: Store | None = None, **tokens: Token) -> AsyncIterator[Rig]:
-    server = Server(Settings(tcp=False, grpc_port=0, stop_s=5.0, tokens=tokens), store or MemoryStore())
+    server = Server(Settings(tcp=False, http=False, grpc_port=0, stop_s=5.0, tokens=tokens), store or MemoryStore())
     await server.start()
     try:
         async with asyncio.timeout(PATIENCE_S), channel(server.grpc_port) as stub:

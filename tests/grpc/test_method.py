@@ -333,11 +333,12 @@ async def test_settings_are_changed_read_and_put_back(rig: Rig) -> None:
     await rig.stub.Configure(request)
     read = pb.ConfigureRequest(subject=pb.SUBJECT_QUEUE, name="mail")
     settings = (await rig.stub.Configure(read)).settings
-    assert (settings["concurrency"], settings["paused"], list(settings["rate"])) == (5, True, [10, 1000, 20])
+    assert (settings["concurrency"], settings["paused"]) == (5, True)
+    assert dict(settings["rate"]) == {"tokens": 10, "period": 1000, "burst": 20}
     back = pb.ConfigureRequest(subject=pb.SUBJECT_QUEUE, name="mail", changes=struct(rate=None, paused=False))
     settings = (await rig.stub.Configure(back)).settings
     assert not settings["paused"]
-    assert settings.fields["rate"].WhichOneof("kind") != "list_value"
+    assert settings.fields["rate"].WhichOneof("kind") != "struct_value"
     for subject, name in (
         (pb.SUBJECT_KEY, "k"),
         (pb.SUBJECT_TENANT, ""),
@@ -503,7 +504,7 @@ async def test_stop_ends_what_waits_and_refuses_what_is_new(rig: Rig) -> None:
 
 
 async def test_port_that_is_taken_is_refused(rig: Rig) -> None:
-    second = Server(Settings(tcp=False, grpc_port=rig.port), MemoryStore())
+    second = Server(Settings(tcp=False, http=False, grpc_port=rig.port), MemoryStore())
     with pytest.raises(errors.Unavailable, match="--grpc-port"):
         await second.start()
 

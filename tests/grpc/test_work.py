@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from tenure.server.grpc import tenure_pb2 as pb
-from tenure.server.grpc.work import CREDITS_MAX
 from tenure.store.url import open_store
+from tenure.wire.limit import GRPC_CREDITS_MAX
 from tests.grpc.rig import Rig, error_of, serving, token, until
 
 
@@ -245,7 +245,7 @@ async def test_answers_are_sent_before_a_closed_stream_ends(rig: Rig) -> None:
         pb.WorkRequest(credits=1),
         pb.WorkRequest(),
         pb.WorkRequest(open=pb.Open(credits=-1)),
-        pb.WorkRequest(open=pb.Open(credits=CREDITS_MAX + 1)),
+        pb.WorkRequest(open=pb.Open(credits=GRPC_CREDITS_MAX + 1)),
         pb.WorkRequest(open=pb.Open(wish=pb.Wish(queues=[pb.QueuePick(name="no queue")]))),
         pb.WorkRequest(open=pb.Open(wish=pb.Wish(lease_ms=1))),
     ],
@@ -269,7 +269,7 @@ async def test_wrong_request_is_answered_and_the_stream_goes_on(rig: Rig) -> Non
     await rig.enqueue(b"1")
     await worker.say(credits=1)
     assert (await worker.job()).payload == b"1"
-    await worker.say(credits=CREDITS_MAX + 1)
+    await worker.say(credits=GRPC_CREDITS_MAX + 1)
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await worker.hear()
     assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT

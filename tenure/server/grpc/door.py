@@ -1,13 +1,15 @@
 """gRPC in the server's own loop: every method becomes a call of the handler, as behind the other doors.
 
-Everything is bounded: messages, calls at once, calls on a connection. A connection whose other side is gone is noticed
-by pings, so that what its worker held is released.
+Who calls is known before the first message is read: a stranger's is not. Everything is bounded: messages, connections,
+calls on one, calls at once. A connection whose other side is gone is noticed by pings, so that what its worker held is
+released.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, cast
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -15,14 +17,11 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from tenure.core.answer import Claimed
-from tenure.core.error import Error, Internal, PayloadTooLarge, Unauthenticated, Unavailable
-from tenure.core.request import Settle
-from tenure.core.state import SETTLE_RELEASE
-from tenure.core.tenant import ANY_TENANT
-from tenure.core.tenant import Context as StoreContext
+from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Unavailable
+from tenure.core.record import JobRecord
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
+from tenure.server.config import Settings
 from tenure.server.grpc import response
 from tenure.server.grpc import tenure_pb2 as pb
 from tenure.server.grpc.request import UNARY, Asking, Translator, call_of
@@ -31,23 +30,24 @@ from tenure.server.grpc.work import WorkStream
 from tenure.server.handler import Asked, Handler
 from tenure.wire import command as c
 from tenure.wire import limit
-from tenure.wire.command import Reader
 from tenure.wire.format import MSGPACK_FORMAT
+from tenure.wire.option import in_core_terms
 from tenure.wire.query import wanted
+from tenure.wire.reader import Reader
 from tenure.wire.speech import Speech
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Tenure"]
-BEARER: Final = "bearer "
-METADATA_BYTES_MAX: Final = 16 * 1024
 EVENTS_PAGE: Final = 1_000
 EVENTS_WAIT_MS: Final = 60_000
-FIRST_CONNECTION: Final = 1 << 40  # numbers that no connection of another door has
 WAITS: Final = frozenset({"claim", "watch", "stream", "events"})  # verbs that may take long
+STOPPING: Final = "the server is stopping; connect again"
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", limit.MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", limit.MESSAGE_BYTES_MAX),
-    ("grpc.max_metadata_size", METADATA_BYTES_MAX),
+    ("grpc.max_metadata_size", limit.GRPC_METADATA_BYTES_MAX),
+    ("grpc.absolute_max_metadata_size", limit.GRPC_METADATA_BYTES_MAX),
     ("grpc.max_concurrent_streams", limit.CALLS_PER_CONNECTION),
+    ("grpc.max_allowed_incoming_connections", limit.CONNECTIONS_MAX),
     ("grpc.so_reuseport", 0),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -57,32 +57,44 @@ OPTIONS: Final = (
 
 log = logging.getLogger("tenure.server")
 
-Serve = Callable[[Any, Context], Awaitable[Any]]
+
+class Calling(NamedTuple):
+    """What is said of a call before its first message."""
+
+    caller: Caller
+    trace: str
 
 
-class GrpcDoor:
+Serve = Callable[[Calling, Any, Context], Awaitable[Any]]
+Method = Callable[[Calling], "grpc.RpcMethodHandler[Any, Any]"]
+
+
+class GrpcDoor(grpc.GenericRpcHandler):
     def __init__(self, handler: Handler, gate: Gate) -> None:
         self.handler = handler
         self.gate = gate
         self.is_closing = False
         self.streams: dict[str, set[WorkStream]] = {}  # by the name of their worker
         self._speech = Speech(Reader(MSGPACK_FORMAT))
+        self._methods = {f"/{SERVICE.full_name}/{method.name}": self._method(method) for method in SERVICE.methods}
         self._waiting: set[asyncio.Task[Any]] = set()
         self._duties: set[asyncio.Task[None]] = set()
-        self._last = FIRST_CONNECTION
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
 
-    async def open(self, host: str, port: int) -> int:
+    async def open(self, host: str, port: int, credentials: grpc.ServerCredentials | None = None) -> int:
         """The port it listens on."""
         server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=limit.CONNECTIONS_MAX)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE.full_name, self._methods()),))
+        server.add_generic_rpc_handlers((self,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            chosen = server.add_insecure_port(where)
+            if credentials is None:
+                chosen = server.add_insecure_port(where)
+            else:
+                chosen = server.add_secure_port(where, credentials)
         except RuntimeError as error:
             raise Unavailable(f"cannot listen on {where}: {error}; choose another --grpc-port") from error
         await server.start()
@@ -106,10 +118,6 @@ class GrpcDoor:
         while self._duties:
             await asyncio.gather(*self._duties)
 
-    def number(self) -> int:
-        self._last += 1
-        return self._last
-
     def see_to(self, duty: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Done to its end, whoever goes away meanwhile, and before the store is closed."""
         task = asyncio.get_running_loop().create_task(duty)
@@ -123,122 +131,114 @@ class GrpcDoor:
     def has_workers(self) -> bool:
         return bool(self.streams)
 
-    def tell_worker(self, worker: str, job: int) -> None:
-        for stream in self.streams.get(worker, ()):
-            stream.tell_cancelled(job)
+    def tell_worker(self, job: JobRecord) -> None:
+        """Names are anybody's, so only the stream that holds the job is told."""
+        for stream in self.streams.get(job.worker, ()):
+            stream.tell_cancelled(job.id)
 
     # Methods.
 
-    def _methods(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
-        return {method.name: self._method(method) for method in SERVICE.methods}
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        method = self._methods.get(handler_call_details.method)
+        if method is None:
+            return None
+        try:
+            return method(self._calling(handler_call_details.invocation_metadata))
+        except Error as error:
+            return _refusing(error)
 
-    def _method(self, method: Any) -> "grpc.RpcMethodHandler[Any, Any]":
-        codec: dict[str, Any] = {
-            "request_deserializer": GetMessageClass(method.input_type).FromString,
-            "response_serializer": GetMessageClass(method.output_type).SerializeToString,
-        }
-        if method.name == "Work":
-            return grpc.stream_stream_rpc_method_handler(self._guarded(self._work, "Work"), **codec)
-        if method.name == "Events":
-            return grpc.unary_stream_rpc_method_handler(self._guarded(self._events, "Events"), **codec)
-        return grpc.unary_unary_rpc_method_handler(self._guarded(self._unary(UNARY[method.name]), method.name), **codec)
-
-    def _guarded(self, serve: Serve, name: str) -> Serve:
-        """Whatever goes wrong becomes a status."""
-
-        async def guarded(message: Any, context: Context) -> Any:
-            try:
-                return await serve(message, context)
-            except Error as error:
-                refused = error
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if not self.is_closing or context.cancelled() or task is None:
-                    raise
-                task.uncancel()
-                refused = Unavailable("the server is stopping; connect again")
-            except grpc.aio.AbortError:
-                raise
-            except Exception as error:
-                log.exception("%s failed", name)
-                refused = Internal(f"{name} failed: {error!r}; see the server's log")
-            return await refuse(context, refused)
-
-        return guarded
-
-    def caller(self, context: Context) -> Caller:
+    def _calling(self, metadata: Any) -> Calling:
         if self.is_closing:
-            raise Unavailable("the server is stopping; connect again")
-        for key, value in context.invocation_metadata() or ():
-            if key == "authorization":
-                text = value if isinstance(value, str) else value.decode("utf-8", "replace")
-                if text[: len(BEARER)].lower() != BEARER:
-                    raise Unauthenticated("the metadata authorization must be Bearer and a token")
-                return self.gate.caller(text[len(BEARER) :])
-        stranger = self.gate.stranger()
-        if stranger is None:
-            raise Unauthenticated("say who calls: the metadata authorization is Bearer and a token")
-        return stranger
+            raise Unavailable(STOPPING)
+        said = dict(metadata)
+        return Calling(self.gate.bearer(said.get("authorization")), said.get("traceparent", ""))
+
+    def _method(self, method: Any) -> Method:
+        """How a call is served, given who calls. What has to be known to be sent, or not to be, is written by the
+        method itself: to a caller a stream of one message is the same as the message."""
+        name = method.name
+        streaming: dict[str, Serve] = {"Work": self._work, "Events": self._events, "Claim": self._claim}
+        serve = streaming.get(name) or self._unary(UNARY[name])
+        make: Callable[..., grpc.RpcMethodHandler[Any, Any]] = grpc.unary_unary_rpc_method_handler
+        if name in streaming:
+            make = grpc.stream_stream_rpc_method_handler if name == "Work" else grpc.unary_stream_rpc_method_handler
+        reads = GetMessageClass(method.input_type).FromString
+        writes = GetMessageClass(method.output_type).SerializeToString
+
+        def of(calling: Calling) -> "grpc.RpcMethodHandler[Any, Any]":
+            async def guarded(message: Any, context: Context) -> Any:
+                return await self._guard(name, serve(calling, message, context), context)
+
+            return make(guarded, request_deserializer=reads, response_serializer=writes)
+
+        return of
+
+    async def _guard(self, name: str, serving: Awaitable[Any], context: Context) -> Any:
+        """Whatever goes wrong becomes a status."""
+        refused: Error
+        try:
+            return await serving
+        except InvalidRequest as error:
+            refused = in_core_terms(error, name.lower())
+        except Error as error:
+            refused = error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self.is_closing or context.cancelled() or task is None:
+                raise
+            task.uncancel()
+            refused = Unavailable(STOPPING)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            log.exception("%s failed", name)
+            refused = Internal(f"{name} failed: {error!r}; see the server's log")
+        return await refuse(context, refused)
 
     def speech(self) -> Speech:
         self._speech.now_ms = self.handler.clock().wall_ms
         return self._speech
 
     def _unary(self, translate: Translator) -> Serve:
-        async def serve(message: Any, context: Context) -> Message:
-            caller = self.caller(context)
+        async def serve(calling: Calling, message: Any, context: Context) -> Message:
             asking = translate(self.speech(), message, left_ms(context))
-            found = await self.execute(caller, asked_of(message.header), asking)
-            try:
-                answer = asking.answer(found)
-                size = answer.ByteSize()
-                if size > limit.MESSAGE_BYTES_MAX:
-                    raise PayloadTooLarge(size, limit.MESSAGE_BYTES_MAX, "answer")
-            except BaseException:
-                self._give_back(found)
-                raise
-            if context.cancelled():
-                self._give_back(found)
-            return answer
+            return bounded(asking.answer(await self.execute(calling, asked_of(message.header, calling), asking)))
 
         return serve
 
-    async def execute(self, caller: Caller, asked: Asked, asking: Asking) -> Any:
+    async def _claim(self, calling: Calling, message: pb.ClaimRequest, context: Context) -> None:
+        """What is leased to a caller that cannot be told goes back."""
+        asking = UNARY["Claim"](self.speech(), message, left_ms(context))
+        found = await self.execute(calling, asked_of(message.header, calling), asking)
+        try:
+            await context.write(bounded(asking.answer(found)))
+        except BaseException:
+            await asyncio.shield(self.see_to(self.handler.give_back(found)))
+            raise
+
+    async def execute(self, calling: Calling, asked: Asked, asking: Asking) -> Any:
         """What may take long is ended when the server stops."""
         task = asyncio.current_task()
         if asking.call.verb not in WAITS or task is None:
-            return await self.handler.execute(caller, asked, asking.call)
+            return await self.handler.execute(calling.caller, asked, asking.call)
         if self.is_closing:
-            raise Unavailable("the server is stopping; connect again")
+            raise Unavailable(STOPPING)
         self._waiting.add(task)
         try:
-            return await self.handler.execute(caller, asked, asking.call)
+            return await self.handler.execute(calling.caller, asked, asking.call)
         finally:
             self._waiting.discard(task)
 
-    def _give_back(self, found: object) -> None:
-        """What was leased to a caller that cannot be told."""
-        if isinstance(found, Claimed) and found.ids:
-            _ = self.see_to(self.release(found.ids, [found.token] * len(found.ids)))
-
-    async def release(self, ids: list[int], tokens: list[bytes]) -> None:
-        release = Settle(SETTLE_RELEASE, ids, tokens)
-        try:
-            await self.handler.store.settle(StoreContext(tenants=(ANY_TENANT,)), release, self.handler.clock())
-        except Error as error:
-            log.warning("%d leases could not be released and will expire: %s", len(ids), error)
-
     # Streams.
 
-    async def _events(self, message: pb.EventsRequest, context: Context) -> None:
-        caller = self.caller(context)
-        asked = asked_of(message.header)
+    async def _events(self, calling: Calling, message: pb.EventsRequest, context: Context) -> None:
+        asked = asked_of(message.header, calling)
         types = list(message.types) or None
         cursor = message.after
         while True:
             wait_ms = EVENTS_WAIT_MS if message.follow else 0
             command = c.ReadEvents(after=cursor, limit=EVENTS_PAGE, timeout=wait_ms)
-            page = await self.execute(caller, asked, Asking(call_of(self.speech(), command), pb.EventPage))
+            page = await self.execute(calling, asked, Asking(call_of(self.speech(), command), pb.EventPage))
             moved = page.cursor != cursor
             cursor = page.cursor
             events = [event for event in page.events if wanted(event, message.queue, types)]
@@ -247,16 +247,42 @@ class GrpcDoor:
             if not message.follow and not moved:
                 return
 
-    async def _work(self, _: Any, context: Context) -> None:
-        caller = self.caller(context)
-        await WorkStream(self, context, caller).run()
+    async def _work(self, calling: Calling, _: Any, context: Context) -> None:
+        await WorkStream(self, context, calling.caller, calling.trace).run()
 
 
-def asked_of(header: pb.Header, connection: int = 0) -> Asked:
-    return Asked(header.tenant, list(header.tenants) or None, header.op_id, header.durability, connection)
+def _refusing(error: Error) -> "grpc.RpcMethodHandler[Any, Any]":
+    """A method that reads nothing."""
+
+    async def serve(_: Any, context: Context) -> None:
+        await refuse(context, error)
+
+    return grpc.stream_stream_rpc_method_handler(serve)
+
+
+def bounded(answer: Message) -> Message:
+    size = answer.ByteSize()
+    if size > limit.MESSAGE_BYTES_MAX:
+        raise PayloadTooLarge(size, limit.MESSAGE_BYTES_MAX, "answer")
+    return answer
+
+
+def asked_of(header: pb.Header, calling: Calling) -> Asked:
+    return Asked(header.tenant, list(header.tenants) or None, header.op_id, header.durability, 0, calling.trace)
 
 
 def left_ms(context: Context) -> int | None:
     """Of the call's deadline."""
     left_s = cast("float | None", context.time_remaining())
     return None if left_s is None else int(left_s * 1_000)
+
+
+def credentials_of(settings: Settings) -> grpc.ServerCredentials | None:
+    """From the files of the other doors, which `tls_of` has looked at. TLS 1.2 is the oldest that gRPC speaks."""
+    if not settings.tls_cert:
+        return None
+    pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
+    if not settings.tls_client_ca:
+        return grpc.ssl_server_credentials([pair])
+    roots = Path(settings.tls_client_ca).read_bytes()
+    return grpc.ssl_server_credentials([pair], root_certificates=roots, require_client_auth=True)

@@ -28,14 +28,12 @@ from tenure.server.grpc import request, response
 from tenure.server.grpc import tenure_pb2 as pb
 from tenure.server.grpc.status import Context
 from tenure.server.handler import Asked
-from tenure.wire.limit import CALLS_PER_CONNECTION
+from tenure.wire.limit import CALLS_PER_CONNECTION, GRPC_CREDITS_MAX, GRPC_HELD_MAX
 from tenure.wire.speech import Call
 
 if TYPE_CHECKING:
     from tenure.server.grpc.door import GrpcDoor
 
-CREDITS_MAX: Final = 10_000
-HELD_MAX: Final = 20_000
 CLAIM_JOBS: Final = 1_000
 CLAIM_WAIT_MS: Final = 60_000
 AGAIN_MS: Final = 1_000  # after an error that passes, where it does not say when
@@ -61,12 +59,13 @@ class HeldJob:
 
 
 class WorkStream:
-    def __init__(self, door: "GrpcDoor", context: Context, caller: Caller) -> None:
+    def __init__(self, door: "GrpcDoor", context: Context, caller: Caller, trace: str) -> None:
         self._door = door
         self._handler = door.handler
         self._context = context
         self._caller = caller
-        self._number = door.number()
+        self._trace = trace
+        self._number = door.handler.number()
         self._open = pb.Open()
         self._worker = ""
         self._credits = 0
@@ -131,7 +130,7 @@ class WorkStream:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._held:
-            await self._door.release(list(self._held), [held.token for held in self._held.values()])
+            await self._handler.release(list(self._held), [held.token for held in self._held.values()])
         if self._writer is not None:
             await self._finish_writing(self._writer)
 
@@ -148,8 +147,8 @@ class WorkStream:
     # Jobs for credits.
 
     def _grant(self, credits: int) -> None:
-        if credits < 0 or self._credits + credits > CREDITS_MAX:
-            raise InvalidRequest("credits", credits, f"from 0 to {CREDITS_MAX} may be granted and not used")
+        if credits < 0 or self._credits + credits > GRPC_CREDITS_MAX:
+            raise InvalidRequest("credits", credits, f"from 0 to {GRPC_CREDITS_MAX} may be granted and not used")
         self._credits += credits
         self._changed.set()
 
@@ -158,7 +157,7 @@ class WorkStream:
 
     async def _take(self) -> None:
         header = self._open.header
-        asked = Asked(header.tenant, list(header.tenants) or None, "", header.durability, self._number)
+        asked = Asked(header.tenant, list(header.tenants) or None, "", header.durability, self._number, self._trace)
         while True:
             count = min(self._credits, CLAIM_JOBS, self._room())
             if count < 1:
@@ -180,11 +179,11 @@ class WorkStream:
 
     def _room(self) -> int:
         """How many more may be held. Leases that ran out are forgotten where it matters."""
-        if len(self._held) >= HELD_MAX:
+        if len(self._held) >= GRPC_HELD_MAX:
             now = self._handler.clock().wall_ms
             for id in [id for id, held in self._held.items() if held.lease_until < now]:
                 del self._held[id]
-        return HELD_MAX - len(self._held)
+        return GRPC_HELD_MAX - len(self._held)
 
     def tell_cancelled(self, job: int) -> None:
         held = self._held.get(job)
@@ -240,7 +239,8 @@ class WorkStream:
         opened = self._open.header
         whose = header if header.tenant or header.tenants else opened
         tenants = list(whose.tenants) or None
-        return Asked(whose.tenant, tenants, header.op_id, header.durability or opened.durability, self._number)
+        durability = header.durability or opened.durability
+        return Asked(whose.tenant, tenants, header.op_id, durability, self._number, self._trace)
 
     def _note_settled(self, message: pb.SettleRequest, found: Any) -> None:
         errors = found.errors()

@@ -12,7 +12,7 @@ from tenure.core.error import (
     LeaseLost,
     PayloadTooLarge,
 )
-from tenure.core.request import CANCEL, DISCARD, REMOVE
+from tenure.core.request import CANCEL, DISCARD, LOG, REMOVE, Append, Extend
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import (
     COMPLETED,
@@ -166,6 +166,25 @@ async def invented_token_is_lease_lost(rig: Rig) -> None:
     await refused(LeaseLost, rig.complete(forged(leased)), job=id, reason="unknown")
     error_of(await rig.settle(SETTLE_COMPLETE, [id], [b""]), 0, LeaseLost, reason="unknown")
     assert await rig.state(id) == "running"
+
+
+@behaviour(6)
+async def empty_token_is_no_token_of_an_ended_job(rig: Rig) -> None:
+    """It would stand for a settlement that never was."""
+    for end in (CANCEL, DISCARD):
+        id = await rig.enqueue(tags=("side",))
+        await rig.claim_one()
+        await rig.change_one(end, id)
+        before = await rig.job(id)
+        error_of(await rig.settle(SETTLE_COMPLETE, [id], [b""]), 0, LeaseLost, reason="unknown")
+        await refused(LeaseLost, rig.append(Append(LOG, id, b"", text="x")), job=id, reason="unknown")
+        extended = await rig.store.extend(rig.context(), Extend([id], [b""]), rig.now())
+        assert extended.lease_until == [0]
+        assert isinstance((extended.errors or {})[0], LeaseLost)
+        assert await rig.job(id) == before
+        after = await rig.enqueue(queue="after")
+        await rig.advance(HOUR)
+        assert (await rig.claim_one(queues="after")).id == after
 
 
 @behaviour(6)

@@ -1,0 +1,65 @@
+"""What is counted, for Prometheus: requests by command and outcome, how long they took, jobs by queue and state.
+
+Labels are bounded: commands and statuses are few, and of the queues the largest are named and the others added up.
+"""
+
+from collections.abc import Iterator
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+QUEUES_SHOWN = 200
+OTHER = "(other)"  # no queue can have this name
+BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=True)
+        labels = ("door", "command", "outcome")
+        self._requests = Counter("tenure_requests", "Requests that were answered.", labels, registry=self.registry)
+        self._seconds = Histogram(
+            "tenure_request_seconds",
+            "Time from a request's head to its answer, what it waited included.",
+            ("door", "command"),
+            registry=self.registry,
+            buckets=BUCKETS_S,
+        )
+        self._children: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
+
+    def note(self, door: str, command: str, outcome: str, seconds: float) -> None:
+        key = (door, command, outcome)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = (self._requests.labels(*key), self._seconds.labels(door, command))
+        child[0].inc()
+        child[1].observe(seconds)
+
+    def show(self, counts: dict[str, dict[str, int]]) -> bytes:
+        jobs = CollectorRegistry(auto_describe=False)
+        jobs.register(_Jobs(counts))
+        return generate_latest(self.registry) + generate_latest(jobs)
+
+
+class _Jobs(Collector):
+    def __init__(self, counts: dict[str, dict[str, int]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily("tenure_jobs", "Jobs by queue and state.", labels=("queue", "state"))
+        for queue, states in shown(self._counts).items():
+            for state, count in states.items():
+                family.add_metric((queue, state), count)
+        yield family
+
+
+def shown(counts: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    ordered = sorted(counts, key=lambda queue: (-sum(counts[queue].values()), queue))
+    found = {queue: counts[queue] for queue in ordered[:QUEUES_SHOWN]}
+    for queue in ordered[QUEUES_SHOWN:]:
+        other = found.setdefault(OTHER, {})
+        for state, count in counts[queue].items():
+            other[state] = other.get(state, 0) + count
+    return found

@@ -1,0 +1,132 @@
+"""uvicorn's protocol with what it lacks: bounds on the head of a request, in size and in time, and errors in JSON.
+
+llhttp, strict, refuses what two servers could read in two ways: a length together with chunks, two lengths, a bare
+newline. Whatever it refuses ends the connection.
+"""
+
+import asyncio
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, cast
+
+import msgspec
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from tenure.wire import limit
+
+
+class State(ServerState):
+    """What the connections share. The date of answers is written anew when a second has passed and somebody asks."""
+
+    def __init__(self, wall_ms: Callable[[], int]) -> None:
+        super().__init__()
+        self._wall_ms = wall_ms
+        self._second = -1
+
+    def date(self, second: int) -> None:
+        if second != self._second:
+            self._second = second
+            self.default_headers = [(b"date", formatdate(self._wall_ms() / 1_000, usegmt=True).encode())]
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class Protocol(HttpToolsProtocol):
+    def __init__(
+        self,
+        config: Config,
+        server_state: State,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._state = server_state
+        self._is_in_head = True
+        self._head_bytes = 0
+        self._passed_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._status = 400
+        self._why = "this is no request of HTTP 1.1"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._timer = self.loop.call_later(limit.HTTP_HEAD_S, self._end_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self._is_in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > limit.HTTP_HEAD_BYTES_MAX:
+                self._note_large()
+                self.send_400_response("")
+            elif self._timer is None:
+                self._timer = self.loop.call_later(limit.HTTP_HEAD_S, self._end_slow)
+
+    def on_message_begin(self) -> None:
+        self._is_in_head = True
+        self._head_bytes = 0
+        self._passed_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        if self._timer is not None:
+            self._stop_timer()
+        if len(self.url) > limit.HTTP_URL_BYTES_MAX:
+            self._status, self._why = 414, f"the address has more than {limit.HTTP_URL_BYTES_MAX} bytes"
+            raise _TooLarge
+        if len(self.headers) > limit.HTTP_HEADERS_MAX or self._size() > limit.HTTP_HEAD_BYTES_MAX:
+            self._note_large()
+            raise _TooLarge
+        self._state.date(int(self.loop.time()))
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """The rest of a body that was refused is let pass, so that the answer can be read, up to a point."""
+        if self.cycle.response_complete:
+            self._passed_bytes += len(body)
+            if self._passed_bytes > limit.MESSAGE_BYTES_MAX:
+                self.transport.close()
+            return
+        super().on_body(body)
+
+    def _size(self) -> int:
+        return sum(len(name) + len(value) for name, value in self.headers)
+
+    def _note_large(self) -> None:
+        most = f"{limit.HTTP_HEADERS_MAX} headers or {limit.HTTP_HEAD_BYTES_MAX} bytes"
+        self._status, self._why = 431, f"the headers have more than {most}"
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end_slow(self) -> None:
+        self._timer = None
+        if self._is_in_head and not self.transport.is_closing():
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Of uvicorn's words only the log is told; ours say what it was."""
+        del msg
+        if self.transport.is_closing():
+            return
+        status = HTTPStatus(self._status)
+        code = "InvalidRequest" if status == 400 else status.phrase.title().replace(" ", "").replace("-", "")
+        body = msgspec.json.encode({"error": self._why, "code": code, "detail": {}})
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
+        head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self.transport.close()

@@ -1,0 +1,129 @@
+"""Reads commands: in one go by their structs, and field by field where that fails.
+
+Names in the other style (`runAt` for `run_at`), older names and unknown fields are found in the second reading, and
+whatever is wrong is named.
+"""
+
+from contextlib import suppress
+from functools import cache
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tenure.core.bound import nearest
+from tenure.core.error import Error, InvalidRequest, Unsupported
+from tenure.wire.command import COMMANDS, IN_FULL, UNSUPPORTED, AnyCommand, Command
+from tenure.wire.format import NONSENSE, Format
+from tenure.wire.option import ALIASES, Item
+
+SHOWN_BYTES_MAX = 4_096  # of a wrong value, in an error
+
+
+class Reader:
+    """Reads commands in one format."""
+
+    def __init__(self, form: Format) -> None:
+        self.form = form
+        self._read = form.decoder(AnyCommand)
+        self._fields = form.decoder(dict[str, Raw])
+        self._text = form.decoder(str)
+        self._parts: dict[tuple[type[Struct], str], Any] = {}
+        self.warnings: list[str] = []  # of the last command: what was ignored in it
+        self.req_id: str | int | None = None  # of the last command that could not be read
+        self._id = form.decoder(str | int | None)
+        self._none = Raw(form.encode(None))
+
+    def read(self, body: bytes, is_strict: bool) -> Command:
+        """`is_strict` refuses fields that it does not know; else they are ignored, with a warning."""
+        if self.warnings:
+            self.warnings = []
+        try:
+            found: Command = self._read(body)
+            return found
+        except NONSENSE:
+            return self._read_slowly(body, is_strict)
+
+    def _read_slowly(self, body: bytes, is_strict: bool) -> Command:
+        self.req_id = None
+        self.warnings = []  # the last list may be that of a command that still waits
+        try:
+            fields: dict[str, Raw] = self._fields(body)
+        except NONSENSE as error:
+            raise InvalidRequest("request", body[:60], f"it must be a map of text to values: {error}") from error
+        with suppress(*NONSENSE):
+            self.req_id = self._id(fields.get("reqId", fields.get("req_id", self._none)))
+        if "cmd" not in fields:
+            raise InvalidRequest("cmd", None, "every request names its command")
+        try:
+            name = self._text(fields.pop("cmd"))
+        except NONSENSE as error:
+            raise InvalidRequest("cmd", body[:60], "it must be text") from error
+        kind = IN_FULL.get(name)
+        if name in UNSUPPORTED:
+            raise Unsupported(name)
+        if kind is None:
+            raise InvalidRequest("cmd", name, "there is no such command; " + nearest(name.upper(), COMMANDS))
+        found: Command = self.build(kind, fields, is_strict)
+        return found
+
+    def build(self, kind: Any, fields: dict[str, Raw], is_strict: bool) -> Any:
+        """A struct from its fields, each read on its own."""
+        known = {shown: own for own, shown in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)}
+        values: dict[str, object] = {}
+        for name, data in fields.items():
+            own = find_name(name, known)
+            if own is None:
+                if is_strict:
+                    raise InvalidRequest(name, "given", "there is no such field; " + nearest(name, known))
+                self.warnings.append(f"{name} is not known and was ignored")
+                continue
+            values[own] = self._part(kind, own, name, data)
+        try:
+            return kind(**values)
+        except TypeError:
+            missing = [name for name in kind.__struct_fields__ if name not in values and _is_needed(kind, name)]
+            raise InvalidRequest(missing[0] if missing else "request", None, "it is needed") from None
+
+    def item(self, data: Raw, is_strict: bool) -> Item | Error:
+        """One job of a batch; what is wrong with it is its own affair."""
+        try:
+            found: Item = self.build(Item, self._fields(data), is_strict)
+        except InvalidRequest as error:
+            return error
+        except NONSENSE as error:
+            return InvalidRequest("jobs", bytes(data)[:60], f"each must be a map of text to values: {error}")
+        return found
+
+    def _part(self, kind: type[Struct], own: str, name: str, data: Raw) -> object:
+        decode = self._parts.get((kind, own))
+        if decode is None:
+            decode = self._parts[(kind, own)] = self.form.decoder(get_type_hints(kind, include_extras=True)[own])
+        try:
+            return decode(data)
+        except NONSENSE as error:
+            raise InvalidRequest(name, _said(self.form, data), str(error)) from error
+
+
+def find_name(name: str, known: dict[str, str]) -> str | None:
+    """The field that is meant, however it is written."""
+    if name in known:
+        return known[name]
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    camel = "".join(part.title() if at else part for at, part in enumerate(name.split("_")))
+    for tried in (snake, camel, ALIASES.get(snake, "")):
+        if tried in known:
+            return known[tried]
+    return None
+
+
+@cache
+def _is_needed(kind: type[Struct], name: str) -> bool:
+    return any(part.name == name and part.required for part in msgspec.structs.fields(kind))
+
+
+def _said(form: Format, data: Raw) -> object:
+    try:
+        return form.decode(bytes(data)) if len(bytes(data)) < SHOWN_BYTES_MAX else bytes(data)[:60]
+    except NONSENSE:
+        return bytes(data)[:60]

@@ -1,0 +1,122 @@
+"""A store behind a door of a server, for the conformance suite."""
+
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, cast
+
+import pytest
+
+from tenure.client.remote import RemoteStore
+from tenure.core.clock import Now
+from tenure.core.error import Forbidden
+from tenure.core.tenant import ALL_ROLES, ROLE_NAMES, Context
+from tenure.server.auth import hash_token
+from tenure.server.config import Settings, Token
+from tenure.server.server import Server
+from tenure.store.behaviour.rig import spin
+from tenure.store.conformance import Behaviour, check
+from tenure.store.contract import VERBS, Capabilities, Store
+from tenure.store.embedded.memory import MemoryStore
+from tenure.wire.format import Format
+
+Connect = Callable[[Server, str], RemoteStore]
+
+
+def token_of(roles: int) -> str:
+    return f"roles-{roles}"
+
+
+def tokens() -> dict[str, Token]:
+    """One for every set of roles."""
+    found: dict[str, Token] = {}
+    for roles in range(1, ALL_ROLES + 1):
+        names = tuple(name for name, role in ROLE_NAMES.items() if role & roles)
+        found[token_of(roles)] = Token(hash_token(token_of(roles)), names)
+    return found
+
+
+class Served:
+    """A server that is opened and closed with its clients, and takes its time from their calls. There is a client for
+    every connection and every set of roles that a behaviour speaks of."""
+
+    def __init__(self, settings: Settings, connect: Connect) -> None:
+        settings.tokens = tokens()
+        self._at = Now(0, 0)
+        self._store = MemoryStore()
+        self._server = Server(settings, self._store, lambda: self._at)
+        self._connect = connect
+        self._clients: dict[tuple[int, int], RemoteStore] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._store.capabilities
+
+    async def open(self, now: Now) -> None:
+        self._at = now
+        await self._server.start()
+        self._server.handler._arm = lambda: None
+        await self._client(Context())
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+        await self._server.stop()
+
+    async def tick(self, now: Now) -> Now | None:
+        self._at = now
+        return await self._store.tick(now)
+
+    async def _client(self, context: Context) -> RemoteStore:
+        key = (context.connection, context.roles)
+        found = self._clients.get(key)
+        if found is None:
+            found = self._clients[key] = self._connect(self._server, token_of(context.roles))
+            found.overloaded_tries = 1  # pauses are real time
+            await found.open(self._at)
+        return found
+
+    async def touch(self) -> None:
+        """There and back with every client: what was said before has arrived, and so has what was answered before."""
+        for client in list(self._clients.values()):
+            with suppress(Forbidden):
+                await client.get(Context("nobody"), [1], [], self._at)
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        if name not in VERBS:
+            raise AttributeError(name)
+
+        async def call(context: Context, *arguments: Any) -> Any:
+            self._at = arguments[-1]
+            return await getattr(await self._client(context), name)(context, *arguments)
+
+        return call
+
+
+def check_behind(
+    behaviour: Behaviour,
+    form: Format,
+    settings: Settings,
+    connect: Connect,
+    turns: int,
+    cannot: dict[str, str],
+    is_touched: bool = False,
+) -> None:
+    """`turns` of the loop bring everything that is on its way, with a touch each where others than the loop are at
+    work. `cannot` says which behaviours the door cannot show, and why; after a name may stand the format."""
+    for key in (behaviour.name, f"{behaviour.name}-{form.name}"):
+        if key in cannot:
+            pytest.skip(cannot[key])
+
+    opened: list[Served] = []
+
+    def serve() -> Store:
+        opened.append(Served(settings, connect))
+        return cast("Store", opened[-1])
+
+    async def pause() -> None:
+        for _ in range(turns):
+            await spin()
+            if is_touched:
+                await opened[-1].touch()
+
+    check(behaviour, serve, pause=pause, skips=False)

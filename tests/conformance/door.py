@@ -1,14 +1,12 @@
 """A store behind a door of a server, for the conformance suite."""
 
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
 import pytest
 
 from tenure.client.remote import RemoteStore
 from tenure.core.clock import Now
-from tenure.core.error import Forbidden
 from tenure.core.tenant import ALL_ROLES, ROLE_NAMES, Context
 from tenure.server.auth import hash_token
 from tenure.server.config import Settings, Token
@@ -75,11 +73,8 @@ class Served:
             await found.open(self._at)
         return found
 
-    async def touch(self) -> None:
-        """There and back with every client: what was said before has arrived, and so has what was answered before."""
-        for client in list(self._clients.values()):
-            with suppress(Forbidden):
-                await client.get(Context("nobody"), [1], [], self._at)
+    def clients(self) -> list[RemoteStore]:
+        return list(self._clients.values())
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         if name not in VERBS:
@@ -99,10 +94,11 @@ def check_behind(
     connect: Connect,
     turns: int,
     cannot: dict[str, str],
-    is_touched: bool = False,
+    touch: Callable[[Any], Awaitable[None]] | None = None,
 ) -> None:
-    """`turns` of the loop bring everything that is on its way, with a touch each where others than the loop are at
-    work. `cannot` says which behaviours the door cannot show, and why; after a name may stand the format."""
+    """`turns` of the loop bring everything that is on its way; where others than the loop are at work, `touch` goes
+    there and back with a client, behind what was said before. `cannot` says which behaviours the door cannot show, and
+    why; after a name may stand the format."""
     for key in (behaviour.name, f"{behaviour.name}-{form.name}"):
         if key in cannot:
             pytest.skip(cannot[key])
@@ -116,7 +112,8 @@ def check_behind(
     async def pause() -> None:
         for _ in range(turns):
             await spin()
-            if is_touched:
-                await opened[-1].touch()
+            if touch is not None:
+                for client in opened[-1].clients():
+                    await touch(client)
 
     check(behaviour, serve, pause=pause, skips=False)

@@ -1,41 +1,43 @@
 """A store behind gRPC: every verb of the contract is a method of the service."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
 from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from msgspec import structs
 
 from tenure.client.remote import RemoteStore
 from tenure.core import request as r
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.bound import EXTRA_RULES, make_extras, make_options
 from tenure.core.clock import Now
-from tenure.core.error import Error, from_fields
+from tenure.core.error import Error, InvalidRequest, from_fields
 from tenure.core.record import (
     BlobRecord,
     DeadLetterGroup,
-    Ended,
     Event,
     EventPage,
     Explanation,
-    Failed,
     JobPage,
     JobRecord,
     LoadedRow,
     LoadReport,
+    Past,
     Progress,
     StreamItem,
 )
 from tenure.core.state import READY, STATE_NAMES
 from tenure.core.tenant import Context
 from tenure.server.grpc import tenure_pb2 as pb
-from tenure.server.grpc.request import plain_struct
-from tenure.server.grpc.response import JOB_PLAIN, struct
+from tenure.server.grpc.request import PAST_PLAIN, ended_of, failed_of, plain_struct, wishes
+from tenure.server.grpc.response import JOB_PLAIN, attempt, failed, job_options, struct
 from tenure.store.contract import Capabilities
 from tenure.wire import verb as wire_verb
 from tenure.wire.format import MSGPACK_FORMAT
-from tenure.wire.option import CORE_NAMES, WireBackoff, extra_fields, fields_of
+from tenure.wire.option import backoff_of, extra_fields, fields_of
+from tenure.wire.value import sendable
 from tests.grpc.rig import Stub
 
 STATES = {name: code for code, name in enumerate(STATE_NAMES)}
@@ -54,20 +56,8 @@ def header(context: Context) -> pb.Header:
     )
 
 
-def job_options(fields: dict[str, Any]) -> pb.JobOptions:
-    made: dict[str, Any] = {}
-    for name, value in fields.items():
-        if isinstance(value, WireBackoff):
-            value = pb.Backoff(
-                kind=value.kind, base_ms=value.base, factor=value.factor, cap_ms=value.cap, delays_ms=value.delays
-            )
-        elif name == "max_attempts":
-            value = value or 0
-        made[CORE_NAMES.get(name, name)] = value
-    return pb.JobOptions(**made)
-
-
 def batch_of(batch: r.Batch) -> pb.Batch:
+    wire_verb.VERBS["enqueue"].ask(MSGPACK_FORMAT, batch)  # what it refuses cannot be said
     jobs: list[pb.NewJob] = []
     for at, payload in enumerate(batch.payloads):
         assert isinstance(payload, bytes)
@@ -101,8 +91,10 @@ def claim(claim: r.Claim) -> Message:
 
 def settle(settle: r.Settle) -> Message:
     items: list[pb.Settlement] = []
-    for at, id in enumerate(settle.ids):
-        item = pb.Settlement(id=id, token=b"" if settle.tokens is None else settle.tokens[at])
+    for name in ("tokens", "results", "failures", "followups"):
+        need_one_each(name, getattr(settle, name), len(settle.ids))
+    for at, id in enumerate(sendable(settle.ids)):
+        item = pb.Settlement(id=id, token=None if settle.tokens is None else settle.tokens[at])
         if settle.results is not None and settle.results[at] is not None:
             item.result = settle.results[at]  # type: ignore[assignment]
         if settle.failures is not None:
@@ -127,15 +119,18 @@ def settle(settle: r.Settle) -> Message:
 
 
 def extend(extend: r.Extend) -> Message:
-    tokens = extend.tokens or [b""] * len(extend.ids)
+    need_one_each("tokens", extend.tokens, len(extend.ids))
+    tokens: Sequence[bytes | None] = extend.tokens or [None] * len(extend.ids)
     held = [pb.Held(id=id, token=token) for id, token in zip(extend.ids, tokens, strict=True)]
     return pb.ExtendRequest(jobs=held, lease_ms=extend.lease_ms)
 
 
 def change(change: r.Change) -> Message:
+    if change.ids is None and change.filter is None:
+        raise InvalidRequest("ids", None, "either ids or a filter says which jobs are meant")
     made = pb.ChangeRequest(
         action=f"ACTION_{r.ACTION_NAMES[change.action].upper()}",
-        ids=change.ids,
+        ids=None if change.ids is None else sendable(change.ids),
         filter=None if change.filter is None else filter_of(change.filter),
         limit=change.limit,
         reason=change.reason,
@@ -157,7 +152,7 @@ def configure(configure: r.Configure) -> Message:
 
 
 def append(append: r.Append) -> Message:
-    made = pb.AppendRequest(id=append.id, token=append.token or b"")
+    made = pb.AppendRequest(id=append.id, token=append.token)
     if append.kind == r.PROGRESS:
         made.progress.CopyFrom(pb.Progress(percent=append.percent, message=append.text))
     elif append.kind == r.LOG:
@@ -176,11 +171,28 @@ def load(load: r.Load) -> Message:
         chunk=load.chunk,
         batch=None if load.batch is None else batch_of(load.batch),
         parts=load.parts,
+        pasts=[] if load.batch is None else [past_of(past) for past in load.batch.pasts or ()],
     )
 
 
+def past_of(past: Past) -> pb.Past:
+    fields: dict[str, Any] = {name: getattr(past, name) for name in (*PAST_PLAIN, "state", "result")}
+    return pb.Past(
+        **fields,
+        progress=None if past.progress is None else pb.Progress(**structs.asdict(past.progress)),
+        error=failed(past.error),
+        history=[attempt(ended) for ended in past.history],
+    )
+
+
+def need_one_each(field: str, column: list[Any] | None, count: int) -> None:
+    """In messages the columns are one."""
+    if column is not None and len(column) != count:
+        raise InvalidRequest(field, len(column), f"there must be one for each of the {count} ids")
+
+
 def stream(id: int, kind: int, offset: int, limit: int, wait_ms: int) -> Message:
-    which = pb.STREAM_KIND_LOG if kind == r.LOG else pb.STREAM_KIND_EMIT
+    which: Any = {r.LOG: pb.STREAM_KIND_LOG, r.EMIT: pb.STREAM_KIND_EMIT}.get(kind, kind)
     return pb.StreamRequest(id=id, kind=which, offset=offset, limit=limit, wait_ms=wait_ms)
 
 
@@ -190,7 +202,7 @@ ASK: dict[str, tuple[str, Callable[..., Message]]] = {
     "settle": ("Settle", settle),
     "extend": ("Extend", extend),
     "change": ("Change", change),
-    "get": ("Get", lambda ids, names: pb.GetRequest(ids=ids, custom_ids=names)),
+    "get": ("Get", lambda ids, names: pb.GetRequest(ids=sendable(ids), custom_ids=names)),
     "find": ("Find", lambda f, limit, cursor: pb.FindRequest(filter=filter_of(f), limit=limit, cursor=cursor)),
     "count": ("Count", lambda queue: pb.CountRequest(queue=queue)),
     "groups": ("Groups", lambda queue: pb.GroupsRequest(queue=queue)),
@@ -226,8 +238,11 @@ def claimed_of(found: pb.ClaimResponse) -> Claimed:
         shared: dict[str, Any] = {"queue": job.queue, "task": job.task, "codec": job.codec}
         if job.timeout_ms:
             shared["timeout_ms"] = job.timeout_ms
-        own = {name: value for name in ("custom_id", "trace") if (value := getattr(job, name))}
-        assert own.keys() <= EXTRA_RULES.keys()
+        shared |= {name: value for name, value in wishes(job.options).items() if name not in EXTRA_RULES}
+        own = {name: value for name, value in wishes(job.options).items() if name in EXTRA_RULES}
+        own |= {name: value for name in ("custom_id", "trace") if (value := getattr(job, name))}
+        if "backoff" in shared:
+            shared["backoff"] = backoff_of(shared["backoff"])
         made.ids.append(job.id)
         made.payloads.append(job.payload)
         made.options.append(make_options(schema_version=job.schema_version, **shared))
@@ -241,11 +256,6 @@ def claimed_of(found: pb.ClaimResponse) -> Claimed:
 def extended_of(found: pb.ExtendResponse) -> Extended:
     errors = {at: error_of(job.error) for at, job in enumerate(found.jobs) if job.HasField("error")}
     return Extended([job.lease_until for job in found.jobs], errors or None)
-
-
-def failed_of(message: Any) -> Failed | None:
-    error = message.error
-    return Failed(error.type, error.message, error.trace, error.fingerprint) if message.HasField("error") else None
 
 
 def blob_of(blob: pb.Blob) -> BlobRecord:
@@ -266,9 +276,7 @@ def job_of(job: pb.Job) -> JobRecord:
         else None,
         payload_blob=blob_of(job.payload_blob) if job.HasField("payload_blob") else None,
         result_blob=blob_of(job.result_blob) if job.HasField("result_blob") else None,
-        history=tuple(
-            Ended(h.attempt, h.delivery, h.worker, h.started_at, h.ended_at, h.cause, failed_of(h)) for h in job.history
-        ),
+        history=tuple(ended_of(attempt) for attempt in job.history),
     )
     return JobRecord(**fields)
 
@@ -308,6 +316,10 @@ READ: dict[str, Callable[[Any], Any]] = {
 }
 
 
+SHAPED = frozenset({"settle", "change", "append", "load"})  # numbers that stand for nothing cannot be said
+UNBOUNDED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+
+
 class GrpcStore(RemoteStore):
     def __init__(self, port: Callable[[], int], token: str, capabilities: Capabilities) -> None:
         super().__init__(("127.0.0.1", 0), token)
@@ -317,12 +329,18 @@ class GrpcStore(RemoteStore):
 
     async def open(self, now: Now) -> None:
         self._closed = False
-        self._stub = Stub(grpc.aio.insecure_channel(f"127.0.0.1:{self._port()}"))
+        self._stub = Stub(grpc.aio.insecure_channel(f"127.0.0.1:{self._port()}", options=UNBOUNDED))
 
     async def close(self) -> None:
         self._closed = True
         if self._stub is not None:
             await self._stub.channel.close()
+
+    async def touch(self) -> None:
+        """There and back, without a word to the store."""
+        assert self._stub is not None
+        make: Any = health_pb2_grpc.HealthStub
+        await make(self._stub.channel).Check(health_pb2.HealthCheckRequest())
 
     async def _call(self, verb: str, context: Context, arguments: tuple[Any, ...], wait_ms: int = 0) -> Any:
         assert self._stub is not None
@@ -331,26 +349,27 @@ class GrpcStore(RemoteStore):
             if verb == "events":
                 return await self._events(context, metadata, *arguments)
             method, ask = ASK[verb]
+            if verb in SHAPED:
+                wire_verb.VERBS[verb].ask(MSGPACK_FORMAT, *arguments)
             message: Any = ask(*arguments)
             message.header.CopyFrom(header(context))
             return READ[verb](await getattr(self._stub, method)(message, metadata=metadata))
         except grpc.aio.AioRpcError as error:
             trailing: dict[str, Any] = dict(error.trailing_metadata())
+            if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and "tenure-error-bin" not in trailing:
+                raise InvalidRequest("batch", "", "it must fit into a message") from None
             if "tenure-error-bin" not in trailing:
                 raise
             raise error_of(pb.Error.FromString(trailing["tenure-error-bin"])) from None
 
     async def _events(self, context: Context, metadata: Any, cursor: str, limit: int, wait_ms: int) -> EventPage:
-        """The first page with something in it; the last one there is without a wait."""
+        """The first page; none is sent when there is nothing new."""
         assert self._stub is not None
-        request = pb.EventsRequest(header=header(context), after=cursor, follow=wait_ms > 0)
+        request = pb.EventsRequest(header=header(context), after=cursor, limit=limit, wait_ms=wait_ms)
         call = self._stub.Events(request, metadata=metadata)
-        found = EventPage((), cursor)
         try:
             async for page in call:
-                found = EventPage(tuple(event_of(event) for event in page.events), page.cursor)
-                if found.events:
-                    break
+                return EventPage(tuple(event_of(event) for event in page.events), page.cursor)
         finally:
             call.cancel()
-        return found
+        return EventPage((), cursor)

@@ -352,7 +352,8 @@ async def test_settings_are_changed_read_and_put_back(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        ("Change", pb.ChangeRequest(action=pb.ACTION_REPLAY)),
+        ("Find", pb.FindRequest(limit=0)),
+        ("Stream", pb.StreamRequest(id=1, limit=-1)),
         ("Change", pb.ChangeRequest(ids=[1])),
         ("Change", pb.ChangeRequest(action=pb.ACTION_CANCEL, ids=[1], filter=pb.Filter())),
         ("Change", pb.ChangeRequest(action=pb.ACTION_DELAY, ids=[1])),

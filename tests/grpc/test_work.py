@@ -45,7 +45,7 @@ class Worker:
         return found.job
 
     async def settle(self, verb: pb.SettleVerb, *jobs: pb.LeasedJob, **more: Any) -> pb.WorkResponse:
-        items = [pb.Settlement(id=job.id, token=job.token, **more) for job in jobs]
+        items = [pb.Settlement(id=job.id, token=job.token or None, **more) for job in jobs]
         ref = await self.say(settle=pb.SettleRequest(verb=verb, items=items))
         answer = await self.hear()
         assert answer.ref == ref

@@ -24,20 +24,19 @@ from tenure.server.caller import Caller
 from tenure.server.config import Settings
 from tenure.server.grpc import response
 from tenure.server.grpc import tenure_pb2 as pb
-from tenure.server.grpc.request import UNARY, Asking, Translator, call_of
+from tenure.server.grpc.request import UNARY, Translator
+from tenure.server.grpc.request import events as events_call
 from tenure.server.grpc.status import Context, refuse
 from tenure.server.grpc.work import WorkStream
 from tenure.server.handler import Asked, Handler
-from tenure.wire import command as c
 from tenure.wire import limit
 from tenure.wire.format import MSGPACK_FORMAT
 from tenure.wire.option import in_core_terms
 from tenure.wire.query import wanted
 from tenure.wire.reader import Reader
-from tenure.wire.speech import Speech
+from tenure.wire.speech import Call, Speech
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Tenure"]
-EVENTS_PAGE: Final = 1_000
 EVENTS_WAIT_MS: Final = 60_000
 WAITS: Final = frozenset({"claim", "watch", "stream", "events"})  # verbs that may take long
 STOPPING: Final = "the server is stopping; connect again"
@@ -202,30 +201,30 @@ class GrpcDoor(grpc.GenericRpcHandler):
     def _unary(self, translate: Translator) -> Serve:
         async def serve(calling: Calling, message: Any, context: Context) -> Message:
             asking = translate(self.speech(), message, left_ms(context))
-            return bounded(asking.answer(await self.execute(calling, asked_of(message.header, calling), asking)))
+            return bounded(asking.answer(await self.execute(calling, asked_of(message.header, calling), asking.call)))
 
         return serve
 
     async def _claim(self, calling: Calling, message: pb.ClaimRequest, context: Context) -> None:
         """What is leased to a caller that cannot be told goes back."""
         asking = UNARY["Claim"](self.speech(), message, left_ms(context))
-        found = await self.execute(calling, asked_of(message.header, calling), asking)
+        found = await self.execute(calling, asked_of(message.header, calling), asking.call)
         try:
             await context.write(bounded(asking.answer(found)))
         except BaseException:
             await asyncio.shield(self.see_to(self.handler.give_back(found)))
             raise
 
-    async def execute(self, calling: Calling, asked: Asked, asking: Asking) -> Any:
+    async def execute(self, calling: Calling, asked: Asked, call: Call) -> Any:
         """What may take long is ended when the server stops."""
         task = asyncio.current_task()
-        if asking.call.verb not in WAITS or task is None:
-            return await self.handler.execute(calling.caller, asked, asking.call)
+        if call.verb not in WAITS or task is None:
+            return await self.handler.execute(calling.caller, asked, call)
         if self.is_closing:
             raise Unavailable(STOPPING)
         self._waiting.add(task)
         try:
-            return await self.handler.execute(calling.caller, asked, asking.call)
+            return await self.handler.execute(calling.caller, asked, call)
         finally:
             self._waiting.discard(task)
 
@@ -234,13 +233,12 @@ class GrpcDoor(grpc.GenericRpcHandler):
     async def _events(self, calling: Calling, message: pb.EventsRequest, context: Context) -> None:
         asked = asked_of(message.header, calling)
         types = list(message.types) or None
-        cursor = message.after
+        cursor, wait_ms = message.after, message.wait_ms
         while True:
-            wait_ms = EVENTS_WAIT_MS if message.follow else 0
-            command = c.ReadEvents(after=cursor, limit=EVENTS_PAGE, timeout=wait_ms)
-            page = await self.execute(calling, asked, Asking(call_of(self.speech(), command), pb.EventPage))
+            call = events_call(self.speech(), message, cursor, EVENTS_WAIT_MS if message.follow else wait_ms)
+            page = await self.execute(calling, asked, call)
             moved = page.cursor != cursor
-            cursor = page.cursor
+            cursor, wait_ms = page.cursor, 0
             events = [event for event in page.events if wanted(event, message.queue, types)]
             if events or moved:
                 await context.write(response.events(page, events))

@@ -3,7 +3,7 @@
 A translator knows nothing of who asks. It makes a `Call`, and says how the answer of the store becomes a message.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -14,6 +14,7 @@ from tenure.core import bound
 from tenure.core.answer import Answers
 from tenure.core.error import Error, InvalidRequest
 from tenure.core.job import Extras, Options
+from tenure.core.record import Ended, Failed, Past, Progress
 from tenure.core.request import Batch
 from tenure.server.grpc import response as say
 from tenure.server.grpc import tenure_pb2 as pb
@@ -23,10 +24,16 @@ from tenure.wire.format import MSGPACK_FORMAT
 from tenure.wire.option import WireBackoff
 from tenure.wire.speech import Call, Speech, merged
 from tenure.wire.translate import TRANSLATORS
+from tenure.wire.work import need_few, need_few_followups
 
 CODEC = "json"
 PAGE = 100
+EVENTS_PAGE = 1_000
 MARGIN_MS = 100  # of a deadline: an answer that nothing came is to arrive before it
+PAST_PLAIN = tuple(
+    name for name in Past.__struct_fields__ if name not in ("state", "progress", "result", "error", "history")
+)
+STREAMS: dict[int, type[c.GetLogs]] = {pb.STREAM_KIND_EMIT: c.ReadStream, pb.STREAM_KIND_LOG: c.GetLogs}
 LISTS = {"limit_keys": tuple, "depends_on": list, "tags": list}
 
 
@@ -73,8 +80,9 @@ def backoff_of(backoff: pb.Backoff) -> WireBackoff:
 
 def batch_of(s: Speech, message: pb.Batch) -> tuple[Batch, dict[int, Error]]:
     """The jobs of a batch, and what is wrong with those that are left out of it."""
-    shared = {"codec": CODEC, **wishes(message.options)}
     jobs = message.jobs
+    need_few("jobs", jobs)
+    shared = {"codec": CODEC, **wishes(message.options)}
     if not any(job.HasField("options") for job in jobs):
         options, extras = s.job(shared, UNSET)
         return Batch(options, [job.payload for job in jobs], None if extras is None else [extras] * len(jobs)), {}
@@ -125,8 +133,33 @@ def load(s: Speech, m: pb.LoadRequest, left_ms: int | None) -> Asking:
         s, c.LoadJobs(load_id=m.load_id, step=step, part=m.part, writing=m.writing, chunk=m.chunk, parts=parts)
     )
     if m.HasField("batch"):
-        call.arguments[0].batch = whole_batch_of(s, m.batch)
+        need_few("pasts", m.pasts)
+        batch = call.arguments[0].batch = whole_batch_of(s, m.batch)
+        batch.pasts = [past_of(past) for past in m.pasts] or None
     return Asking(call, say.load_report)
+
+
+def past_of(past: pb.Past) -> Past:
+    fields: dict[str, Any] = {name: getattr(past, name) for name in PAST_PLAIN}
+    if past.HasField("state"):
+        fields["state"] = past.state
+    if past.HasField("progress"):
+        fields["progress"] = Progress(past.progress.percent, past.progress.message, past.progress.at)
+    return Past(
+        **fields,
+        result=past.result if past.HasField("result") else None,
+        error=failed_of(past),
+        history=tuple(ended_of(attempt) for attempt in past.history),
+    )
+
+
+def failed_of(message: pb.Past | pb.Attempt | pb.Job) -> Failed | None:
+    error = message.error
+    return Failed(error.type, error.message, error.trace, error.fingerprint) if message.HasField("error") else None
+
+
+def ended_of(m: pb.Attempt) -> Ended:
+    return Ended(m.attempt, m.delivery, m.worker, m.started_at, m.ended_at, m.cause, failed_of(m))
 
 
 def choice(field: str, names: Any, number: int, prefix: str) -> str:
@@ -169,10 +202,9 @@ def claim(s: Speech, m: pb.ClaimRequest, left_ms: int | None) -> Asking:
     return Asking(claim_of(s, m.wish, m.count or 1, wait_ms, m.wish.worker), say.claimed)
 
 
-def tokens_of(tokens: Iterable[bytes]) -> list[bytes] | None:
+def tokens_of(items: Sequence[pb.Settlement | pb.Held]) -> list[bytes] | None:
     """All of them or none."""
-    found = list(tokens)
-    return found if any(found) else None
+    return [item.token for item in items] if any(item.HasField("token") for item in items) else None
 
 
 def failure_of(failure: pb.Failure) -> c.SettleFailure:
@@ -187,9 +219,8 @@ def failure_of(failure: pb.Failure) -> c.SettleFailure:
 def settle(s: Speech, m: pb.SettleRequest, left_ms: int | None) -> Asking:
     verb = choice("verb", pb.SettleVerb, m.verb, "SETTLE_VERB_")
     items = m.items
-    command = c.SettleMany(
-        verb=verb, ids=[item.id for item in items], tokens=tokens_of(item.token for item in items), delay=m.delay_ms
-    )
+    need_few("items", items)
+    command = c.SettleMany(verb=verb, ids=[item.id for item in items], tokens=tokens_of(items), delay=m.delay_ms)
     command.pause_key = m.pause_key
     if verb == "fail":
         command.failures = [failure_of(item.failure) for item in items]
@@ -197,6 +228,7 @@ def settle(s: Speech, m: pb.SettleRequest, left_ms: int | None) -> Asking:
         command.results = [item.result if item.HasField("result") else None for item in items]
     call = call_of(s, command)
     if any(item.HasField("followups") for item in items):
+        need_few_followups(sum(len(item.followups.jobs) for item in items))
         followups = [whole_batch_of(s, item.followups) if item.HasField("followups") else None for item in items]
         call.arguments[0].followups = followups
     return Asking(call, say.answers)
@@ -237,13 +269,14 @@ def snooze(s: Speech, m: pb.SnoozeRequest, left_ms: int | None) -> Asking:
 
 
 def extend(s: Speech, m: pb.ExtendRequest, left_ms: int | None) -> Asking:
+    need_few("jobs", m.jobs)
     ids = [job.id for job in m.jobs]
-    tokens = tokens_of(job.token for job in m.jobs)
+    tokens = tokens_of(m.jobs)
     return Asking(call_of(s, c.HeartbeatMany(ids=ids, tokens=tokens, lease=m.lease_ms, packed=True)), say.extended)
 
 
 def append(s: Speech, m: pb.AppendRequest, left_ms: int | None) -> Asking:
-    token = m.token or None
+    token = m.token if m.HasField("token") else None
     what = m.WhichOneof("what")
     command: Command
     if what == "progress":
@@ -288,7 +321,7 @@ def which(m: pb.Filter) -> dict[str, Any]:
 
 
 def find(s: Speech, m: pb.FindRequest, left_ms: int | None) -> Asking:
-    command = c.Find(**which(m.filter), limit=m.limit or PAGE, cursor=m.cursor, packed=True)
+    command = c.Find(**which(m.filter), limit=m.limit if m.HasField("limit") else PAGE, cursor=m.cursor, packed=True)
     return Asking(call_of(s, command), say.page)
 
 
@@ -310,10 +343,18 @@ def watch(s: Speech, m: pb.WatchRequest, left_ms: int | None) -> Asking:
 
 
 def stream(s: Speech, m: pb.StreamRequest, left_ms: int | None) -> Asking:
-    kind = c.GetLogs if m.kind == pb.STREAM_KIND_LOG else c.ReadStream
+    if m.kind not in STREAMS:
+        raise InvalidRequest("kind", m.kind, "it must be one of " + ", ".join(pb.StreamKind.keys()))
     wait_ms = patience(m.wait_ms, 0, left_ms)
-    command = kind(id=m.id, offset=m.offset, limit=m.limit or PAGE, timeout=wait_ms, packed=True)
+    limit = m.limit if m.HasField("limit") else PAGE
+    command = STREAMS[m.kind](id=m.id, offset=m.offset, limit=limit, timeout=wait_ms, packed=True)
     return Asking(call_of(s, command), say.items)
+
+
+def events(s: Speech, m: pb.EventsRequest, cursor: str, wait_ms: int) -> Call:
+    """A page of them."""
+    limit = m.limit if m.HasField("limit") else EVENTS_PAGE
+    return call_of(s, c.ReadEvents(after=cursor, limit=limit, timeout=wait_ms))
 
 
 # Operators.
@@ -321,10 +362,10 @@ def stream(s: Speech, m: pb.StreamRequest, left_ms: int | None) -> Asking:
 
 def change(s: Speech, m: pb.ChangeRequest, left_ms: int | None) -> Asking:
     action = choice("action", pb.Action, m.action, "ACTION_")
-    if bool(m.ids) == m.HasField("filter"):
+    if m.ids and m.HasField("filter"):
         raise InvalidRequest("ids", list(m.ids[:3]), "either ids or a filter says which jobs are meant")
     fields: dict[str, Any] = {
-        "ids": list(m.ids) or None,
+        "ids": None if m.HasField("filter") else list(m.ids),
         "filter": c.Which(**which(m.filter)) if m.HasField("filter") else None,
         "limit": m.limit,
         "reason": m.reason,

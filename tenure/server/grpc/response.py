@@ -8,18 +8,21 @@ from google.protobuf.struct_pb2 import Struct
 from tenure.core.answer import Answers, Claimed, Outcome
 from tenure.core.answer import Extended as StoreExtended
 from tenure.core.error import Error
-from tenure.core.record import BlobRecord, DeadLetterGroup, Failed, JobPage, JobRecord, LoadReport
+from tenure.core.record import BlobRecord, DeadLetterGroup, Ended, Failed, JobPage, JobRecord, LoadReport
 from tenure.core.record import Event as EventRecord
 from tenure.core.record import EventPage as EventsFound
 from tenure.core.record import Explanation as Explained
 from tenure.core.record import StreamItem as Item
 from tenure.core.state import STATE_NAMES
 from tenure.server.grpc import tenure_pb2 as pb
+from tenure.wire.option import CORE_NAMES, WireBackoff, extra_fields, fields_of
 
 DOUBLE_MAX: Final = 2**53  # whole numbers beyond are not kept by a Struct: they go as text
 MESSAGE_CHARS_MAX: Final = 1_000
 DETAIL_BYTES_MAX: Final = 4_096
 
+# Public names of options that a leased job has as fields of its own.
+LEASED_PLAIN = frozenset({"queue", "task", "codec", "schema_version", "timeout", "custom_id", "trace"})
 NESTED = {"progress", "error", "history", "payload_blob", "result_blob"}
 JOB_PLAIN = tuple(name for name in JobRecord.__struct_fields__ if name not in NESTED)
 EVENT_PLAIN = tuple(name for name in EventRecord.__struct_fields__ if name != "detail")
@@ -84,7 +87,10 @@ def answers(found: Answers) -> pb.Answers:
 def leased(found: Claimed, at: int) -> pb.LeasedJob:
     options = found.options[at]
     extras = found.extras[at]
+    others = {**fields_of(options), **({} if extras is None else extra_fields(extras))}
+    others = {name: value for name, value in others.items() if name not in LEASED_PLAIN}
     return pb.LeasedJob(
+        options=job_options(others) if others else None,
         id=found.ids[at],
         token=found.token,
         tenant=found.tenants[at],
@@ -99,6 +105,20 @@ def leased(found: Claimed, at: int) -> pb.LeasedJob:
         custom_id="" if extras is None else extras.custom_id,
         trace="" if extras is None else extras.trace,
     )
+
+
+def job_options(fields: dict[str, Any]) -> pb.JobOptions:
+    """By the public names of the fields."""
+    made: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, WireBackoff):
+            value = pb.Backoff(
+                kind=value.kind, base_ms=value.base, factor=value.factor, cap_ms=value.cap, delays_ms=value.delays
+            )
+        elif name == "max_attempts":
+            value = value or 0
+        made[CORE_NAMES.get(name, name)] = value
+    return pb.JobOptions(**made)
 
 
 def claimed(found: Claimed) -> pb.ClaimResponse:
@@ -123,7 +143,7 @@ def load_report(found: LoadReport) -> pb.LoadReport:
 # Reading.
 
 
-def _failed(found: Failed | None) -> pb.JobError | None:
+def failed(found: Failed | None) -> pb.JobError | None:
     return None if found is None else pb.JobError(**msgspec.structs.asdict(found))
 
 
@@ -134,16 +154,20 @@ def _blob(found: BlobRecord | None) -> pb.Blob | None:
 def job(found: JobRecord) -> pb.Job:
     made = pb.Job(
         **copied(JOB_PLAIN, found),
-        error=_failed(found.error),
+        error=failed(found.error),
         payload_blob=_blob(found.payload_blob),
         result_blob=_blob(found.result_blob),
     )
     if found.progress is not None:
         made.progress.CopyFrom(pb.Progress(**msgspec.structs.asdict(found.progress)))
     for ended in found.history:
-        fields = {name: value for name, value in msgspec.structs.asdict(ended).items() if name != "error"}
-        made.history.append(pb.Attempt(**fields, error=_failed(ended.error)))
+        made.history.append(attempt(ended))
     return made
+
+
+def attempt(found: Ended) -> pb.Attempt:
+    fields = {name: value for name, value in msgspec.structs.asdict(found).items() if name != "error"}
+    return pb.Attempt(**fields, error=failed(found.error))
 
 
 def found(records: list[JobRecord | None]) -> pb.GetResponse:

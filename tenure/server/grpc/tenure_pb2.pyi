@@ -251,7 +251,7 @@ class EnqueueRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., atomic: _Optional[bool] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
-    __slots__ = ("header", "load_id", "step", "part", "writing", "chunk", "batch", "parts")
+    __slots__ = ("header", "load_id", "step", "part", "writing", "chunk", "batch", "parts", "pasts")
     class PartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -267,6 +267,7 @@ class LoadRequest(_message.Message):
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    PASTS_FIELD_NUMBER: _ClassVar[int]
     header: Header
     load_id: str
     step: LoadStep
@@ -275,7 +276,48 @@ class LoadRequest(_message.Message):
     chunk: int
     batch: Batch
     parts: _containers.ScalarMap[int, str]
-    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., load_id: _Optional[str] = ..., step: _Optional[_Union[LoadStep, str]] = ..., part: _Optional[int] = ..., writing: _Optional[str] = ..., chunk: _Optional[int] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., parts: _Optional[_Mapping[int, str]] = ...) -> None: ...
+    pasts: _containers.RepeatedCompositeFieldContainer[Past]
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., load_id: _Optional[str] = ..., step: _Optional[_Union[LoadStep, str]] = ..., part: _Optional[int] = ..., writing: _Optional[str] = ..., chunk: _Optional[int] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., parts: _Optional[_Mapping[int, str]] = ..., pasts: _Optional[_Iterable[_Union[Past, _Mapping]]] = ...) -> None: ...
+
+class Past(_message.Message):
+    __slots__ = ("id", "state", "attempt", "delivery", "created_at", "run_at", "ready_at", "started_at", "ended_at", "lease_until", "worker", "progress", "result", "error", "reason", "parent", "replays", "history")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    RUN_AT_FIELD_NUMBER: _ClassVar[int]
+    READY_AT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    REPLAYS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    state: str
+    attempt: int
+    delivery: int
+    created_at: int
+    run_at: int
+    ready_at: int
+    started_at: int
+    ended_at: int
+    lease_until: int
+    worker: str
+    progress: Progress
+    result: bytes
+    error: JobError
+    reason: str
+    parent: int
+    replays: int
+    history: _containers.RepeatedCompositeFieldContainer[Attempt]
+    def __init__(self, id: _Optional[int] = ..., state: _Optional[str] = ..., attempt: _Optional[int] = ..., delivery: _Optional[int] = ..., created_at: _Optional[int] = ..., run_at: _Optional[int] = ..., ready_at: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., lease_until: _Optional[int] = ..., worker: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., result: _Optional[bytes] = ..., error: _Optional[_Union[JobError, _Mapping]] = ..., reason: _Optional[str] = ..., parent: _Optional[int] = ..., replays: _Optional[int] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
 
 class LoadedRow(_message.Message):
     __slots__ = ("id", "source", "duplicate", "code", "message")
@@ -346,7 +388,7 @@ class ClaimRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., wish: _Optional[_Union[Wish, _Mapping]] = ..., count: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class LeasedJob(_message.Message):
-    __slots__ = ("id", "token", "tenant", "queue", "task", "payload", "codec", "schema_version", "attempt", "lease_until", "timeout_ms", "custom_id", "trace")
+    __slots__ = ("id", "token", "tenant", "queue", "task", "payload", "codec", "schema_version", "attempt", "lease_until", "timeout_ms", "custom_id", "trace", "options")
     ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -360,6 +402,7 @@ class LeasedJob(_message.Message):
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     CUSTOM_ID_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     id: int
     token: bytes
     tenant: str
@@ -373,7 +416,8 @@ class LeasedJob(_message.Message):
     timeout_ms: int
     custom_id: str
     trace: str
-    def __init__(self, id: _Optional[int] = ..., token: _Optional[bytes] = ..., tenant: _Optional[str] = ..., queue: _Optional[str] = ..., task: _Optional[str] = ..., payload: _Optional[bytes] = ..., codec: _Optional[str] = ..., schema_version: _Optional[int] = ..., attempt: _Optional[int] = ..., lease_until: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., custom_id: _Optional[str] = ..., trace: _Optional[str] = ...) -> None: ...
+    options: JobOptions
+    def __init__(self, id: _Optional[int] = ..., token: _Optional[bytes] = ..., tenant: _Optional[str] = ..., queue: _Optional[str] = ..., task: _Optional[str] = ..., payload: _Optional[bytes] = ..., codec: _Optional[str] = ..., schema_version: _Optional[int] = ..., attempt: _Optional[int] = ..., lease_until: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., custom_id: _Optional[str] = ..., trace: _Optional[str] = ..., options: _Optional[_Union[JobOptions, _Mapping]] = ...) -> None: ...
 
 class ClaimResponse(_message.Message):
     __slots__ = ("jobs",)
@@ -940,18 +984,22 @@ class StreamResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[StreamItem, _Mapping]]] = ...) -> None: ...
 
 class EventsRequest(_message.Message):
-    __slots__ = ("header", "after", "queue", "types", "follow")
+    __slots__ = ("header", "after", "queue", "types", "follow", "limit", "wait_ms")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     header: Header
     after: str
     queue: str
     types: _containers.RepeatedScalarFieldContainer[str]
     follow: bool
-    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., after: _Optional[str] = ..., queue: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., follow: _Optional[bool] = ...) -> None: ...
+    limit: int
+    wait_ms: int
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., after: _Optional[str] = ..., queue: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., follow: _Optional[bool] = ..., limit: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("seq", "job_seq", "at", "type", "tenant", "queue", "task", "job", "state", "attempt", "delivery", "worker", "cause", "run_at", "expires_at", "priority", "max_attempts", "group", "limit_keys", "depends_on", "unique_hash", "payload_bytes", "enqueued_at", "ready_at", "started_at", "wait_ms", "run_ms", "result_bytes", "reason", "error_type", "message", "fingerprint", "detail")

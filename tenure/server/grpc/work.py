@@ -244,24 +244,26 @@ class WorkStream:
 
     def _note_settled(self, message: pb.SettleRequest, found: Any) -> None:
         errors = found.errors()
+        tokens = request.tokens_of(message.items)
         for at, item in enumerate(message.items):
             error = errors.get(at)
             if error is None or isinstance(error, OVER):
-                self._let_go(item.id, item.token)
+                self._let_go(item.id, None if tokens is None else tokens[at])
 
     def _note_extended(self, message: pb.ExtendRequest, found: Any) -> None:
         errors = found.errors or {}
+        tokens = request.tokens_of(message.jobs)
         for at, job in enumerate(message.jobs):
             held = self._held.get(job.id)
             if isinstance(errors.get(at), LeaseLost):
-                self._let_go(job.id, job.token)
+                self._let_go(job.id, None if tokens is None else tokens[at])
             elif at not in errors and held is not None:
                 held.lease_until = found.lease_until[at]
 
-    def _let_go(self, id: int, token: bytes) -> None:
+    def _let_go(self, id: int, token: bytes | None) -> None:
         """Unless what was said is of an earlier lease."""
         held = self._held.get(id)
-        if held is not None and (not token or token == held.token):
+        if held is not None and (token is None or token == held.token):
             del self._held[id]
             self._changed.set()
 

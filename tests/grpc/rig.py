@@ -18,6 +18,7 @@ from tenure.store.contract import Store
 from tenure.store.embedded.memory import MemoryStore
 
 PATIENCE_S = 20.0
+UNBOUNDED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
 
 class Stub:
@@ -69,8 +70,9 @@ class Rig:
 
 
 @asynccontextmanager
-async def channel(port: int, token: str = "") -> AsyncIterator[Stub]:
-    options = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
+async def channel(port: int, token: str = "", alone: bool = False) -> AsyncIterator[Stub]:
+    """`alone`: on a connection of its own, which others do not share."""
+    options = (*UNBOUNDED, ("grpc.use_local_subchannel_pool", int(alone)))
     async with grpc.aio.insecure_channel(
         f"127.0.0.1:{port}", options=options, interceptors=[Bearer(token)] if token else None
     ) as made:

@@ -38,7 +38,7 @@ from tenure.wire import verb as wire_verb
 from tenure.wire.format import MSGPACK_FORMAT
 from tenure.wire.option import backoff_of, extra_fields, fields_of
 from tenure.wire.value import sendable
-from tests.grpc.rig import Stub
+from tests.grpc.rig import UNBOUNDED, Stub
 
 STATES = {name: code for code, name in enumerate(STATE_NAMES)}
 
@@ -317,7 +317,6 @@ READ: dict[str, Callable[[Any], Any]] = {
 
 
 SHAPED = frozenset({"settle", "change", "append", "load"})  # numbers that stand for nothing cannot be said
-UNBOUNDED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
 
 class GrpcStore(RemoteStore):
@@ -344,7 +343,7 @@ class GrpcStore(RemoteStore):
 
     async def _call(self, verb: str, context: Context, arguments: tuple[Any, ...], wait_ms: int = 0) -> Any:
         assert self._stub is not None
-        metadata = (("authorization", f"Bearer {self._token}"),)
+        metadata = (("authorization", f"Bearer {self._token}"),) if self._token else ()
         try:
             if verb == "events":
                 return await self._events(context, metadata, *arguments)

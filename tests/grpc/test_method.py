@@ -14,14 +14,17 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from tenure.core import error as errors
-from tenure.server.config import Settings
+from tenure.server.config import Settings, check
 from tenure.server.grpc import tenure_pb2 as pb
 from tenure.server.grpc.door import SERVICE
+from tenure.server.grpc.request import UNARY
 from tenure.server.grpc.status import STATUSES
 from tenure.server.server import Server
 from tenure.store.embedded.memory import MemoryStore
-from tenure.wire.limit import MESSAGE_BYTES_MAX
+from tenure.wire import limit
+from tenure.wire.limit import CALLS_PER_CONNECTION, MESSAGE_BYTES_MAX
 from tests.grpc.rig import Rig, Stub, channel, error_of, serving, token, until
+from tests.grpc.store import ASK
 
 Code = grpc.StatusCode
 
@@ -124,6 +127,22 @@ async def test_load_is_staged_and_published(rig: Rig) -> None:
     assert len(await rig.claim(2)) == 2
 
 
+async def test_record_with_a_past_is_imported_and_a_wrong_one_named(rig: Rig) -> None:
+    at = rig.server.handler.clock().wall_ms - 1_000
+    past = pb.Past(id=7, state="completed", attempt=1, delivery=1, created_at=at, ended_at=at + 9, result=b"r")
+    batch = pb.Batch(options=pb.JobOptions(queue="mail"), jobs=[pb.NewJob(payload=b"1")])
+    stage = pb.LoadRequest(load_id="l", step=pb.LOAD_STEP_STAGE, writing="w", batch=batch, pasts=[past])
+    stage.pasts[0].attempt = -1
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await rig.stub.Load(stage)
+    assert error_of(raised).detail["field"] == "pasts[0].attempt"
+    stage.pasts[0].attempt = 1
+    await rig.stub.Load(stage)
+    await rig.stub.Load(pb.LoadRequest(load_id="l", step=pb.LOAD_STEP_PUBLISH, parts={0: "w"}))
+    [found] = (await rig.stub.Find(pb.FindRequest(filter=pb.Filter(queue="mail")))).jobs
+    assert (found.state, found.result, found.created_at, found.ended_at) == ("completed", b"r", at, at + 9)
+
+
 # Workers.
 
 
@@ -220,9 +239,12 @@ async def test_claim_answers_before_the_deadline_of_the_call(rig: Rig) -> None:
     assert not (await rig.stub.Claim(pb.ClaimRequest(wish=wish, wait_ms=60_000), timeout=0.3)).jobs
 
 
+def claim_request(**fields: Any) -> pb.ClaimRequest:
+    return pb.ClaimRequest(wish=pb.Wish(queues=[pb.QueuePick(name="mail")]), **fields)
+
+
 async def test_cancelled_claim_takes_nothing(rig: Rig) -> None:
-    wish = pb.Wish(queues=[pb.QueuePick(name="mail")])
-    call = rig.stub.Claim(pb.ClaimRequest(wish=wish, wait_ms=60_000))
+    call = rig.stub.Claim(claim_request(wait_ms=60_000))
     waiting = asyncio.ensure_future(call)
     await until(lambda: rig.door._waiting)
     call.cancel()
@@ -231,6 +253,33 @@ async def test_cancelled_claim_takes_nothing(rig: Rig) -> None:
     await until(lambda: not rig.door._waiting)
     [id] = await rig.enqueue(b"1")
     assert [(job.id, job.attempt) for job in await rig.claim()] == [(id, 1)]
+
+
+async def test_answer_that_cannot_be_sent_gives_its_jobs_back(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    [id] = await rig.enqueue(bytes(1_000))
+    with monkeypatch.context() as patch:
+        patch.setattr(limit, "MESSAGE_BYTES_MAX", 1_000)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await rig.claim()
+    assert error_of(raised).code == "PayloadTooLarge"
+    job = await rig.job(id)
+    assert (job.state, job.attempt, job.delivery) == ("ready", 0, 1)
+
+
+async def test_waiting_calls_of_a_connection_are_bounded_and_the_next_waits_its_turn(rig: Rig) -> None:
+    async with channel(rig.port, alone=True) as other:
+        calls = [rig.stub.Claim(claim_request(wait_ms=60_000)) for _ in range(CALLS_PER_CONNECTION)]
+        waiting = [asyncio.ensure_future(call) for call in calls]
+        await until(lambda: len(rig.door._waiting) == CALLS_PER_CONNECTION)
+        next_one = asyncio.ensure_future(rig.stub.Count(pb.CountRequest()))
+        for _ in range(10):
+            await other.Count(pb.CountRequest())
+        assert not next_one.done()
+        calls[0].cancel()
+        await next_one
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 # Reading.
@@ -426,7 +475,8 @@ async def test_token_is_needed_and_its_roles_and_queues_hold() -> None:
 
 
 async def assert_absent(stub: Stub, id: int) -> None:
-    """The job of another tenant is answered exactly as one that is not there, but for the id that was asked for."""
+    """The job of another tenant is answered exactly as one that is not there, but for the id that was asked for. The
+    methods are those that have no verb of a store: of the others this is shown for every door alike."""
     absent = id + 1_000
 
     async def said(method: str, message: object) -> str:
@@ -436,20 +486,34 @@ async def assert_absent(stub: Stub, id: int) -> None:
             trailing = dict(error.trailing_metadata())
             return f"{error.code()} {error.details()} {pb.Error.FromString(trailing['tenure-error-bin'])}"
 
-    wrong = b"x" * 16
+    token = b"x" * 16
     asked: list[tuple[str, Callable[[int], object]]] = [
-        ("Get", lambda id: pb.GetRequest(ids=[id])),
-        ("Explain", lambda id: pb.ExplainRequest(id=id)),
-        ("Watch", lambda id: pb.WatchRequest(id=id, wait_ms=0)),
-        ("Stream", lambda id: pb.StreamRequest(id=id)),
-        ("Change", lambda id: pb.ChangeRequest(action=pb.ACTION_CANCEL, ids=[id])),
-        ("Complete", lambda id: pb.CompleteRequest(id=id, token=wrong)),
-        ("Append", lambda id: pb.AppendRequest(id=id, token=wrong, log="l")),
-        ("Extend", lambda id: pb.ExtendRequest(jobs=[pb.Held(id=id, token=wrong)])),
+        ("Complete", lambda id: pb.CompleteRequest(id=id, token=token)),
+        ("Fail", lambda id: pb.FailRequest(id=id, token=token)),
+        ("Release", lambda id: pb.ReleaseRequest(id=id, token=token)),
+        ("Snooze", lambda id: pb.SnoozeRequest(id=id, token=token)),
     ]
+    assert {method for method, _ in asked} == UNARY.keys() - {method for method, _ in ASK.values()}
     for method, make in asked:
         foreign, none = await said(method, make(id)), await said(method, make(absent))
         assert re.sub(rf"\b{id}\b", "N", foreign) == re.sub(rf"\b{absent}\b", "N", none)
+
+
+async def test_message_of_a_stranger_is_not_read() -> None:
+    """It would be refused as too large."""
+    async with serving(shop=token("secret")) as rig:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await rig.enqueue(bytes(MESSAGE_BYTES_MAX))
+        assert raised.value.code() == Code.UNAUTHENTICATED
+        assert error_of(raised).code == "Unauthenticated"
+
+
+def test_public_address_without_authentication_is_refused() -> None:
+    settings = Settings(host="0.0.0.0", tcp=False, http=False)
+    with pytest.raises(errors.InvalidRequest, match="authentication"):
+        check(settings)
+    settings.tokens = {"shop": token("secret")}
+    check(settings)
 
 
 # The rest of a server.

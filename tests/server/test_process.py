@@ -110,7 +110,7 @@ async def test_public_address_without_tokens_is_refused(host: str, tmp_path: Pat
         ("[server]\ntcp_port = 'x'\n", "tcp_port"),
         ("[server\n", "cannot be read"),
         ("[server]\nlog_level = 'loud'\n", "log_level"),
-        ("[server]\ntcp = false\nhttp = false\n", "door"),
+        ("[server]\ntcp = false\nhttp = false\ngrpc = false\n", "door"),
         ("[server.tokens.a]\nsha256 = 'short'\n", "SHA-256"),
         (f"[server.tokens.a]\nsha256 = '{'0' * 64}'\nroles = ['king']\n", "producer"),
         (f"[server.tokens.'a/b']\nsha256 = '{'0' * 64}'\n", "a name has"),

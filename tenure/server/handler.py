@@ -46,6 +46,8 @@ SUBJECT_ROLES = {
     request.TENANT: ADMIN,
     request.STORE: ADMIN,
 }
+WAITS = frozenset({"watch", "events", "stream"})  # when their last argument says so
+STOPPING = "the server is stopping; connect again"
 OP_CHARS_MAX = 200
 OP_COUNTER_MAX = 2**63 - 1
 RUNNING_PAGE = 1_000
@@ -76,6 +78,11 @@ class Asked:
         self.durability = durability
         self.connection = connection
         self.trace = trace
+
+
+def may_wait(call: Call) -> bool:
+    """For something to happen: such a call is ended when the server stops."""
+    return call.verb == "claim" or (call.verb in WAITS and call.arguments[-1] > 0)
 
 
 class Telling(Protocol):

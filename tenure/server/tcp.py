@@ -16,7 +16,7 @@ from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, 
 from tenure.core.record import EventPage, JobRecord
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
-from tenure.server.handler import Asked, Handler
+from tenure.server.handler import STOPPING, Asked, Handler
 from tenure.wire import command as c
 from tenure.wire import limit
 from tenure.wire.command import Command
@@ -31,7 +31,6 @@ VERSION = 1
 EVENTS_PAGE = 1_000
 EVENTS_WAIT_MS = 60_000
 WAITS = (c.Pull, c.WaitJob, c.ReadEvents, c.GetLogs)
-STOPPING = "the server is stopping; connect again"
 
 log = logging.getLogger("tenure.server")
 

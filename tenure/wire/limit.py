@@ -27,3 +27,4 @@ HTTP_KEEP_ALIVE_S: Final = 75  # of a connection on which nothing is asked
 GRPC_METADATA_BYTES_MAX: Final = 16 * 1024
 GRPC_CREDITS_MAX: Final = 10_000
 GRPC_HELD_MAX: Final = 20_000
+GRPC_UNSENT_BYTES_MAX: Final = MESSAGE_BYTES_MAX  # beyond that nothing is claimed for it, and nothing of it read

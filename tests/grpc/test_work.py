@@ -1,6 +1,7 @@
 """The stream of a worker: jobs for credits, never more; told of cancellations; nothing stays leased when it ends."""
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,9 +11,10 @@ import grpc
 import pytest
 import pytest_asyncio
 
+from tenure.core.request import CLAIM_BYTES_MAX
 from tenure.server.grpc import tenure_pb2 as pb
 from tenure.store.url import open_store
-from tenure.wire.limit import GRPC_CREDITS_MAX
+from tenure.wire.limit import GRPC_CREDITS_MAX, GRPC_UNSENT_BYTES_MAX
 from tests.grpc.rig import Rig, error_of, serving, token, until
 
 
@@ -130,6 +132,63 @@ async def test_token_may_be_left_out_on_the_stream_that_leased(rig: Rig) -> None
     assert (await worker.settle(pb.SETTLE_VERB_COMPLETE, bare)).settled.outcomes[0].state == "completed"
     worker.call.cancel()
     other.call.cancel()
+
+
+async def test_word_with_an_empty_token_lets_nothing_go(rig: Rig) -> None:
+    await rig.enqueue(b"1")
+    worker = await open_worker(rig, credits=1)
+    job = await worker.job()
+    item = pb.Settlement(id=job.id, token=b"")
+    await worker.say(settle=pb.SettleRequest(verb=pb.SETTLE_VERB_COMPLETE, items=[item]))
+    assert (await worker.hear()).settled.outcomes[0].error.code == "LeaseLost"
+    worker.call.cancel()
+    assert [(again.id, again.attempt) for again in await rig.claim(wait_ms=10_000)] == [(job.id, 1)]
+
+
+async def test_nothing_is_claimed_for_a_worker_that_does_not_read(rig: Rig) -> None:
+    size, count = 1_000_000, 80
+    for _ in range(count // 10):
+        await rig.enqueue(*[bytes(size)] * 10)
+    worker = await open_worker(rig, credits=count)
+    [stream] = rig.door.streams["w"]
+    await until(lambda: not stream._may_go_on.is_set())
+    for _ in range(20):
+        running = (await states(rig))["running"]
+    most = GRPC_UNSENT_BYTES_MAX + CLAIM_BYTES_MAX + size
+    assert stream._unsent <= most
+    assert running < count
+    for _ in range(count):
+        assert len((await worker.job()).payload) == size
+    worker.call.cancel()
+
+
+async def test_job_of_another_tenant_is_answered_as_none_on_a_stream() -> None:
+    async with serving(ours=token("ours"), theirs=token("theirs", tenants=("acme",))) as house:
+        metadata = (("authorization", "Bearer ours"),)
+        batch = pb.Batch(options=pb.JobOptions(queue="mail"), jobs=[pb.NewJob(payload=b"1")])
+        answers = await house.stub.Enqueue(pb.EnqueueRequest(batch=batch), metadata=metadata)
+        id, absent = answers.outcomes[0].id, 77_777
+        worker = Worker(house.stub.Work(metadata=(("authorization", "Bearer theirs"),)))
+        await worker.say(open=pb.Open())
+        assert (await worker.hear()).opened.worker
+
+        async def said(job: int, **what: Any) -> str:
+            await worker.say(**what)
+            answer = await worker.hear()
+            answer.ref = 0
+            return re.sub(rf"\b{job}\b", "?", str(answer))
+
+        async def all_said(job: int, given: bytes | None) -> list[str]:
+            item = pb.Settlement(id=job, token=given)
+            return [
+                await said(job, settle=pb.SettleRequest(verb=pb.SETTLE_VERB_COMPLETE, items=[item])),
+                await said(job, extend=pb.ExtendRequest(jobs=[pb.Held(id=job, token=given)])),
+                await said(job, append=pb.AppendRequest(id=job, token=given, log="x")),
+            ]
+
+        for given in (None, b"", b"x" * 24):
+            assert await all_said(id, given) == await all_said(absent, given)
+        worker.call.cancel()
 
 
 async def test_cancellation_is_pushed_to_the_stream_that_holds_the_job(rig: Rig) -> None:

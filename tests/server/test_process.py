@@ -8,6 +8,8 @@ import pytest
 
 import tenure
 from tenure.server.auth import hash_token
+from tenure.server.grpc import tenure_pb2 as pb
+from tests.grpc.rig import channel
 from tests.server.process import Process, running, start
 from tests.server.talk import FRAMES, JSON_FRAMES, LINES, MANNERS, Manner, connect, talking
 
@@ -94,6 +96,15 @@ async def test_socket_that_a_killed_server_left_is_replaced_and_nothing_else_is(
     process = await start("--no-tcp", "--unix", "precious", folder=tmp_path)
     assert await _exit_code(process) == 1
     assert (tmp_path / "precious").read_text() == "a letter"
+
+
+async def test_grpc_is_served_too(tmp_path: Path) -> None:
+    async with running(tmp_path, "--no-tcp", "--no-http") as server:
+        assert "for gRPC" in server.output
+        async with channel(server.port) as stub:
+            batch = pb.Batch(jobs=[pb.NewJob(payload=b"1")])
+            assert (await stub.Enqueue(pb.EnqueueRequest(batch=batch))).outcomes[0].state == "ready"
+        assert await server.stop() == 0
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])

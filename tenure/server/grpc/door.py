@@ -17,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Unavailable
+from tenure.core.error import Error, Internal, InvalidRequest, Unavailable
 from tenure.core.record import JobRecord
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
@@ -28,7 +28,7 @@ from tenure.server.grpc.request import UNARY, Translator
 from tenure.server.grpc.request import events as events_call
 from tenure.server.grpc.status import Context, refuse
 from tenure.server.grpc.work import WorkStream
-from tenure.server.handler import Asked, Handler
+from tenure.server.handler import STOPPING, Asked, Handler, may_wait
 from tenure.wire import limit
 from tenure.wire.format import MSGPACK_FORMAT
 from tenure.wire.option import in_core_terms
@@ -38,8 +38,6 @@ from tenure.wire.speech import Call, Speech
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Tenure"]
 EVENTS_WAIT_MS: Final = 60_000
-WAITS: Final = frozenset({"claim", "watch", "stream", "events"})  # verbs that may take long
-STOPPING: Final = "the server is stopping; connect again"
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", limit.MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", limit.MESSAGE_BYTES_MAX),
@@ -201,7 +199,9 @@ class GrpcDoor(grpc.GenericRpcHandler):
     def _unary(self, translate: Translator) -> Serve:
         async def serve(calling: Calling, message: Any, context: Context) -> Message:
             asking = translate(self.speech(), message, left_ms(context))
-            return bounded(asking.answer(await self.execute(calling, asked_of(message.header, calling), asking.call)))
+            return response.bounded(
+                asking.answer(await self.execute(calling, asked_of(message.header, calling), asking.call))
+            )
 
         return serve
 
@@ -210,7 +210,7 @@ class GrpcDoor(grpc.GenericRpcHandler):
         asking = UNARY["Claim"](self.speech(), message, left_ms(context))
         found = await self.execute(calling, asked_of(message.header, calling), asking.call)
         try:
-            await context.write(bounded(asking.answer(found)))
+            await context.write(response.bounded(asking.answer(found)))
         except BaseException:
             await asyncio.shield(self.see_to(self.handler.give_back(found)))
             raise
@@ -218,7 +218,7 @@ class GrpcDoor(grpc.GenericRpcHandler):
     async def execute(self, calling: Calling, asked: Asked, call: Call) -> Any:
         """What may take long is ended when the server stops."""
         task = asyncio.current_task()
-        if call.verb not in WAITS or task is None:
+        if task is None or not may_wait(call):
             return await self.handler.execute(calling.caller, asked, call)
         if self.is_closing:
             raise Unavailable(STOPPING)
@@ -256,13 +256,6 @@ def _refusing(error: Error) -> "grpc.RpcMethodHandler[Any, Any]":
         await refuse(context, error)
 
     return grpc.stream_stream_rpc_method_handler(serve)
-
-
-def bounded(answer: Message) -> Message:
-    size = answer.ByteSize()
-    if size > limit.MESSAGE_BYTES_MAX:
-        raise PayloadTooLarge(size, limit.MESSAGE_BYTES_MAX, "answer")
-    return answer
 
 
 def asked_of(header: pb.Header, calling: Calling) -> Asked:

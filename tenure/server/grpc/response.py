@@ -1,13 +1,14 @@
 """What a store answers, as messages of gRPC."""
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 
 from tenure.core.answer import Answers, Claimed, Outcome
 from tenure.core.answer import Extended as StoreExtended
-from tenure.core.error import Error
+from tenure.core.error import Error, PayloadTooLarge
 from tenure.core.record import BlobRecord, DeadLetterGroup, Ended, Failed, JobPage, JobRecord, LoadReport
 from tenure.core.record import Event as EventRecord
 from tenure.core.record import EventPage as EventsFound
@@ -15,7 +16,10 @@ from tenure.core.record import Explanation as Explained
 from tenure.core.record import StreamItem as Item
 from tenure.core.state import STATE_NAMES
 from tenure.server.grpc import tenure_pb2 as pb
+from tenure.wire import limit
 from tenure.wire.option import CORE_NAMES, WireBackoff, extra_fields, fields_of
+
+M = TypeVar("M", bound=Message)
 
 DOUBLE_MAX: Final = 2**53  # whole numbers beyond are not kept by a Struct: they go as text
 MESSAGE_CHARS_MAX: Final = 1_000
@@ -31,6 +35,13 @@ LOAD_PLAIN = tuple(name for name in LoadReport.__struct_fields__ if name != "out
 
 def copied(names: tuple[str, ...], record: object) -> dict[str, Any]:
     return {name: getattr(record, name) for name in names}
+
+
+def bounded(message: M) -> M:
+    size = message.ByteSize()
+    if size > limit.MESSAGE_BYTES_MAX:
+        raise PayloadTooLarge(size, limit.MESSAGE_BYTES_MAX, "answer")
+    return message
 
 
 def struct(values: Any) -> Struct:

@@ -4,7 +4,8 @@ Three tasks share a stream. The reader takes what the worker says and answers it
 credits, then for jobs; a job that it takes is held from that moment on. The writer sends. When one of them ends the
 stream does, and what is held then is released.
 
-What waits to be sent is bounded: jobs by credits, cancellations by jobs held, answers by the places of the reader.
+What waits to be sent is bounded: jobs by credits, cancellations by jobs held, answers by the places of the reader; and
+while there are many bytes of it nothing is claimed or read, so that no lease runs in a buffer.
 """
 
 import asyncio
@@ -27,8 +28,8 @@ from tenure.server.caller import Caller
 from tenure.server.grpc import request, response
 from tenure.server.grpc import tenure_pb2 as pb
 from tenure.server.grpc.status import Context
-from tenure.server.handler import Asked
-from tenure.wire.limit import CALLS_PER_CONNECTION, GRPC_CREDITS_MAX, GRPC_HELD_MAX
+from tenure.server.handler import STOPPING, Asked
+from tenure.wire.limit import CALLS_PER_CONNECTION, GRPC_CREDITS_MAX, GRPC_HELD_MAX, GRPC_UNSENT_BYTES_MAX
 from tenure.wire.speech import Call
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ class WorkStream:
         self._credits = 0
         self._changed = asyncio.Event()  # more credits, or fewer jobs held
         self._held: dict[int, HeldJob] = {}
-        self._out: asyncio.Queue[tuple[pb.WorkResponse, bool] | None] = asyncio.Queue()
+        self._out: asyncio.Queue[tuple[pb.WorkResponse, int, bool] | None] = asyncio.Queue()
+        self._unsent = 0  # bytes
+        self._may_go_on = asyncio.Event()  # the worker reads what it is sent
+        self._may_go_on.set()
         self._places = asyncio.Semaphore(CALLS_PER_CONNECTION)
         self._answering: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -117,7 +121,7 @@ class WorkStream:
 
     async def _stopped(self) -> None:
         await self._is_stopped.wait()
-        raise Unavailable("the server is stopping; connect again")
+        raise Unavailable(STOPPING)
 
     async def _end(self) -> None:
         """Nothing that it leased stays with it."""
@@ -159,6 +163,7 @@ class WorkStream:
         header = self._open.header
         asked = Asked(header.tenant, list(header.tenants) or None, "", header.durability, self._number, self._trace)
         while True:
+            await self._may_go_on.wait()
             count = min(self._credits, CLAIM_JOBS, self._room())
             if count < 1:
                 self._changed.clear()
@@ -195,6 +200,7 @@ class WorkStream:
 
     async def _read(self) -> None:
         while True:
+            await self._may_go_on.wait()
             message = await self._context.read()
             if message is grpc.aio.EOF:
                 break
@@ -232,7 +238,7 @@ class WorkStream:
         elif what == "extend":
             self._note_extended(asked_for, found)
         answer: dict[str, Any] = {ANSWERS[what]: asking.answer(found)}
-        return pb.WorkResponse(**answer)
+        return response.bounded(pb.WorkResponse(**answer))
 
     def _asked(self, header: pb.Header) -> Asked:
         """For the tenants of the stream, unless it says others."""
@@ -270,11 +276,18 @@ class WorkStream:
     # What is sent.
 
     def _send(self, message: pb.WorkResponse, takes_place: bool = False) -> None:
-        self._out.put_nowait((message, takes_place))
+        size = message.ByteSize()
+        self._out.put_nowait((message, size, takes_place))
+        self._unsent += size
+        if self._unsent > GRPC_UNSENT_BYTES_MAX:
+            self._may_go_on.clear()
 
     async def _write(self) -> None:
         while (sent := await self._out.get()) is not None:
-            message, takes_place = sent
+            message, size, takes_place = sent
             await self._context.write(message)
+            self._unsent -= size
+            if self._unsent <= GRPC_UNSENT_BYTES_MAX:
+                self._may_go_on.set()
             if takes_place:
                 self._places.release()

@@ -96,7 +96,7 @@ async def serving(store: Store | None = None, **tokens: Token) -> AsyncIterator[
     server = Server(Settings(tcp=False, http=False, grpc_port=0, stop_s=5.0, tokens=tokens), store or MemoryStore())
     await server.start()
     try:
-        async with asyncio.timeout(PATIENCE_S), channel(server.grpc_port) as stub:
+        async with channel(server.grpc_port) as stub:
             yield Rig(server, stub)
     finally:
         await server.stop()
@@ -114,6 +114,7 @@ def error_of(raised: pytest.ExceptionInfo[grpc.aio.AioRpcError]) -> pb.Error:
 
 
 async def until(is_so: Any) -> None:
-    """Gives way until it is so; the patience of the rig is the bound."""
-    while not is_so():
-        await asyncio.sleep(0)
+    """Gives way until it is so."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():
+            await asyncio.sleep(0)

@@ -15,7 +15,7 @@ from tenure.core.request import CLAIM_BYTES_MAX
 from tenure.server.grpc import tenure_pb2 as pb
 from tenure.store.url import open_store
 from tenure.wire.limit import GRPC_CREDITS_MAX, GRPC_UNSENT_BYTES_MAX
-from tests.grpc.rig import Rig, error_of, serving, token, until
+from tests.grpc.rig import PATIENCE_S, Rig, error_of, serving, token, until
 
 
 @pytest_asyncio.fixture
@@ -37,7 +37,8 @@ class Worker:
         return self.last
 
     async def hear(self) -> pb.WorkResponse:
-        found = await self.call.read()
+        async with asyncio.timeout(PATIENCE_S):
+            found = await self.call.read()
         assert isinstance(found, pb.WorkResponse)
         return found
 

@@ -32,7 +32,7 @@ COMPILED_ENV := TENURE_BUILD=compiled PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
 # The doors and the client are not compiled: their longest suites run once, on the compiled engine where there is one.
-DOORS := tests/conformance/test_server.py tests/http/test_conformance.py tests/server/test_fuzz.py
+DOORS := tests/conformance/test_server.py tests/http/test_conformance.py tests/grpc/test_conformance.py tests/server/test_fuzz.py
 DOORS_ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(DOORS)); fi)
 
 HAS_COMPILED := [ "$${TENURE_COMPILE:-}" != 0 ] && [ -f $(COMPILED_STAMP) ]
@@ -48,7 +48,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run demo test check format bench model simulate kill share crash damage lock dist clean FORCE
+.PHONY: help setup compile run demo test check format bench model simulate kill share crash damage lock proto dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -126,6 +126,12 @@ lock: setup ## Write the lock files anew (ARGS=--upgrade for the newest versions
 	--custom-compile-command "make lock" $(ARGS) pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock" -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+
+proto: setup ## Write the code for gRPC anew from tenure/wire/tenure.proto
+	@mkdir -p build/proto
+	$(BIN)/python -m grpc_tools.protoc -Itenure/v1=tenure/wire --python_out=build/proto --pyi_out=build/proto \
+	tenure/v1/tenure.proto
+	cp build/proto/tenure/v1/tenure_pb2.py build/proto/tenure/v1/tenure_pb2.pyi tenure/server/grpc/
 
 # What an earlier build left under build/lib* would go into the wheel.
 dist: setup ## Build the wheel into dist

@@ -44,7 +44,7 @@ async def serve_empty() -> int:
 
 
 async def serve_jobs() -> int:
-    server = Server(Settings(tcp=False, http_port=0), MemoryStore())
+    server = Server(Settings(tcp=False, http_port=0, grpc=False), MemoryStore())
     await server.start()
     Collector().start()
     return server.http_port

@@ -12,7 +12,7 @@ from tenure.store.url import open_store
 
 
 async def main() -> None:
-    server = Server(Settings(tcp_port=0, http=False), open_store(sys.argv[1]))
+    server = Server(Settings(tcp_port=0, http=False, grpc=False), open_store(sys.argv[1]))
     await server.start()
     async with collecting(lambda: server.handler.requests):
         print(server.tcp_port, flush=True)

@@ -30,6 +30,8 @@ def serve(
     http: Annotated[bool | None, typer.Option(help="Listen for HTTP.")] = None,
     http_port: Annotated[int | None, typer.Option(help="Port for HTTP.")] = None,
     cors_origins: Annotated[list[str] | None, typer.Option(help="An origin whose pages may call; repeat it.")] = None,
+    grpc: Annotated[bool | None, typer.Option(help="Listen for gRPC.")] = None,
+    grpc_port: Annotated[int | None, typer.Option(help="Port for gRPC.")] = None,
     stop_s: Annotated[float | None, typer.Option(help="How long requests may take to end at a stop.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line.")] = None,
@@ -38,7 +40,7 @@ def serve(
     tls_client_ca: Annotated[str | None, typer.Option(help="Who signs the certificates of clients.")] = None,
     config: Annotated[str, typer.Option(help="Settings file; tenure.toml is read if it is there.")] = "",
 ) -> None:
-    """Serve a store over TCP, a Unix socket and HTTP until it is told to stop."""
+    """Serve a store over TCP, a Unix socket, HTTP and gRPC until it is told to stop."""
     given: dict[str, Any] = {
         "store": store,
         "host": host,
@@ -48,6 +50,8 @@ def serve(
         "http": http,
         "http_port": http_port,
         "cors_origins": cors_origins or None,
+        "grpc": grpc,
+        "grpc_port": grpc_port,
         "stop_s": stop_s,
         "log_level": log_level,
         "log_format": log_format,
@@ -98,6 +102,8 @@ def show(chosen: Chosen, server: Server) -> None:
         say(settings, f"listening on {settings.unix}")
     if settings.http:
         say(settings, f"listening on http://{settings.host}:{server.http_port}")
+    if settings.grpc:
+        say(settings, f"listening on {settings.host}:{server.grpc_port} for gRPC")
     if server.gate.is_open:
         say(settings, "there are no tokens: whoever can connect may do everything")
 

@@ -16,7 +16,7 @@ from tenure.client.connection import Connection, Lost
 from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
-from tenure.core.error import Error, InvalidRequest, Overloaded, PayloadTooLarge, Timeout, Unavailable, from_fields
+from tenure.core.error import Error, InvalidRequest, Overloaded, PayloadTooLarge, Timeout, Unavailable
 from tenure.core.record import (
     DeadLetterGroup,
     EventPage,
@@ -32,7 +32,7 @@ from tenure.core.tenant import Context, OpId
 from tenure.store.contract import Capabilities
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.limit import MESSAGE_BYTES_MAX
-from tenure.wire.option import CORE_NAMES
+from tenure.wire.option import in_core_terms
 from tenure.wire.speech import merged
 from tenure.wire.verb import VERBS, header
 
@@ -318,16 +318,6 @@ def without(batch: Batch, places: Container[int]) -> Batch:
         return None if column is None else [item for at, item in enumerate(column) if at not in places]
 
     return Batch(batch.options, kept(batch.payloads), kept(batch.extras), kept(batch.each))
-
-
-def in_core_terms(error: InvalidRequest, verb: str) -> InvalidRequest:
-    """The wire has shorter names for some fields."""
-    public = error.field
-    name = "wait_ms" if public == "timeout" and verb != "enqueue" else CORE_NAMES.get(public, public)
-    if name == public:
-        return error
-    found = from_fields(error.code, error.message.replace(public, name, 1), {**error.fields, "field": name})
-    return cast("InvalidRequest", found)
 
 
 def _is_sweep(arguments: tuple[Any, ...]) -> bool:

@@ -50,6 +50,17 @@ class Gate:
         """Who calls without a token; None when that is not allowed."""
         return self._open
 
+    def bearer(self, said: str | None) -> Caller:
+        """Who calls, by what stands in `Authorization`: for doors where that is said with every request."""
+        if said is None:
+            if self._open is None:
+                raise Unauthenticated("say who you are: Authorization: Bearer and a token")
+            return self._open
+        scheme, _, token = said.partition(" ")
+        if scheme.lower() != "bearer":
+            raise Unauthenticated("only Authorization: Bearer and a token is understood")
+        return self.caller(token.strip())
+
     def caller(self, token: str) -> Caller:
         if len(token) <= TOKEN_CHARS_MAX:
             hashed = hash_token(token)

@@ -48,6 +48,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     http: bool = True
     http_port: int = 6790
     cors_origins: tuple[str, ...] = ()
+    grpc: bool = True
+    grpc_port: int = 6791
     stop_s: float = 10.0
     log_level: str = "info"
     log_format: str = "text"
@@ -148,7 +150,7 @@ def check(settings: Settings) -> None:
     for origin in settings.cors_origins:
         if origin != "*" and not ORIGIN.fullmatch(origin):
             raise InvalidRequest("cors_origins", origin, "each is a scheme and a host, as in https://example.com")
-    if not settings.tcp and not settings.unix and not settings.http:
+    if not (settings.tcp or settings.unix or settings.http or settings.grpc):
         raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
 
 

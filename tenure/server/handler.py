@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tenure.core import request
+from tenure.core import bound, request
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
 from tenure.core.error import AlreadySettled, Error, Forbidden, InvalidRequest, JobNotFound, LeaseLost
@@ -48,6 +48,8 @@ SUBJECT_ROLES = {
     request.STORE: ADMIN,
 }
 PROMPT = frozenset({"enqueue", "claim", "settle", "extend"})
+WAITS = frozenset({"watch", "events", "stream"})  # when their last argument says so
+STOPPING = "the server is stopping; connect again"
 OP_CHARS_MAX = 200
 OP_COUNTER_MAX = 2**63 - 1
 RUNNING_PAGE = 1_000
@@ -78,6 +80,11 @@ class Asked:
         self.durability = durability
         self.connection = connection
         self.trace = trace
+
+
+def may_wait(call: Call) -> bool:
+    """For something to happen: such a call is ended when the server stops."""
+    return call.verb == "claim" or (call.verb in WAITS and call.arguments[-1] > 0)
 
 
 class Telling(Protocol):
@@ -188,12 +195,7 @@ class Handler:
     def give_back_soon(self, found: Claimed) -> None:
         task = asyncio.get_running_loop().create_task(self.give_back(found))
         self._giving_back.add(task)
-        task.add_done_callback(self._gave_back)
-
-    def _gave_back(self, task: "asyncio.Task[None]") -> None:
-        self._giving_back.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a lease could not be given back and will run out", exc_info=task.exception())
+        task.add_done_callback(self._giving_back.discard)
 
     async def settled(self) -> None:
         """Whatever goes on without a request is done."""
@@ -202,8 +204,17 @@ class Handler:
     async def give_back(self, found: object) -> None:
         """What was leased to a caller that cannot be told."""
         if isinstance(found, Claimed) and found.ids:
-            release = Settle(SETTLE_RELEASE, found.ids, [found.token] * len(found.ids))
-            await self.store.settle(Context(tenants=(ANY_TENANT,)), release, self.clock())
+            await self.release(found.ids, [found.token] * len(found.ids))
+
+    async def release(self, ids: list[int], tokens: list[bytes]) -> None:
+        """Leases whose holder is gone."""
+        for at in range(0, len(ids), bound.BATCH_ITEMS_MAX):
+            part = slice(at, at + bound.BATCH_ITEMS_MAX)
+            release = Settle(SETTLE_RELEASE, ids[part], tokens[part])
+            try:
+                await self.store.settle(Context(tenants=(ANY_TENANT,)), release, self.clock())
+            except Error as error:
+                log.warning("%d leases could not be released and will expire: %s", len(release.ids), error)
 
     # Changes: told to the audit, and to workers whose job is cancelled.
 

@@ -15,6 +15,7 @@ from tenure.core.error import Unavailable
 from tenure.server.auth import Gate
 from tenure.server.caller import Grant
 from tenure.server.config import Settings, grants, tls_of
+from tenure.server.grpc.door import GrpcDoor, credentials_of
 from tenure.server.handler import Handler
 from tenure.server.http.door import HttpDoor
 from tenure.server.jwt import JwtGate
@@ -36,11 +37,12 @@ class Server:
         open_grant = Grant("anybody") if not tokens and self._signed is None else None
         self.gate = Gate(clock, tokens, open_grant, self._signed)
         self._tls = tls_of(settings)
-        self._doors: list[Door | HttpDoor] = []
+        self._doors: list[Door | HttpDoor | GrpcDoor] = []
         self._listeners: list[asyncio.Server] = []
         self._unix = ""
         self.tcp_port = 0  # the one it listens on
         self.http_port = 0
+        self.grpc_port = 0
 
     async def start(self) -> None:
         if self._signed is not None:
@@ -53,6 +55,8 @@ class Server:
                 await self._open_unix(self.settings.unix)
             if self.settings.http:
                 await self._open_http()
+            if self.settings.grpc:
+                await self._open_grpc()
         except BaseException:
             await self.stop()
             raise
@@ -101,6 +105,12 @@ class Server:
         self.handler.doors.append(door.sockets)
         self._listeners.append(listener)
         self.http_port = listener.sockets[0].getsockname()[1]
+
+    async def _open_grpc(self) -> None:
+        door = GrpcDoor(self.handler, self.gate)
+        self._doors.append(door)
+        self.handler.doors.append(door)
+        self.grpc_port = await door.open(self.settings.host, self.settings.grpc_port, credentials_of(self.settings))
 
     def _door(self, name: str) -> Door:
         door = Door(self.handler, self.gate, name)

@@ -19,7 +19,7 @@ from tenure.core.record import EventPage, JobRecord
 from tenure.core.tenant import Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
-from tenure.server.handler import Asked, Handler
+from tenure.server.handler import STOPPING, Asked, Handler
 from tenure.store.contract import Wait
 from tenure.wire import command as c
 from tenure.wire import limit
@@ -35,7 +35,6 @@ VERSION = 1
 EVENTS_PAGE = 1_000
 EVENTS_WAIT_MS = 60_000
 WAITS = (c.Pull, c.WaitJob, c.ReadEvents, c.GetLogs)
-STOPPING = "the server is stopping; connect again"
 
 log = logging.getLogger("tenure.server")
 

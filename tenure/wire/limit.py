@@ -22,3 +22,9 @@ HTTP_PARAMETERS_MAX: Final = 200
 HTTP_HEAD_S: Final = 30.0
 HTTP_BODY_S: Final = 60.0  # between two pieces of a body
 HTTP_KEEP_ALIVE_S: Final = 75  # of a connection on which nothing is asked
+
+# gRPC: what is said of a call besides its messages; and what one stream of a worker may ask for and hold.
+GRPC_METADATA_BYTES_MAX: Final = 16 * 1024
+GRPC_CREDITS_MAX: Final = 10_000
+GRPC_HELD_MAX: Final = 20_000
+GRPC_UNSENT_BYTES_MAX: Final = MESSAGE_BYTES_MAX  # beyond that nothing is claimed for it, and nothing of it read

@@ -4,13 +4,13 @@ Names are those of the protocol: durations in milliseconds under plain names (`d
 milliseconds since 1970. Older names for the same thing are read too.
 """
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from msgspec.structs import astuple
 
 from tenure.core import bound, dependency, job, retry
-from tenure.core.error import InvalidRequest
+from tenure.core.error import InvalidRequest, from_fields
 from tenure.core.job import DEFAULT_OPTIONS, Extras, Options
 from tenure.core.retry import Backoff
 
@@ -196,3 +196,13 @@ def extra_fields(extras: Extras) -> dict[str, Any]:
 def wire_backoff(backoff: Backoff) -> WireBackoff:
     kind = retry.KIND_NAMES[backoff.kind]
     return WireBackoff(kind, backoff.base_ms, backoff.factor, backoff.cap_ms, backoff.delays_ms)
+
+
+def in_core_terms(error: InvalidRequest, verb: str) -> InvalidRequest:
+    """The wire has shorter names for some fields."""
+    public = error.field
+    name = "wait_ms" if public == "timeout" and verb != "enqueue" else CORE_NAMES.get(public, public)
+    if name == public:
+        return error
+    found = from_fields(error.code, error.message.replace(public, name, 1), {**error.fields, "field": name})
+    return cast("InvalidRequest", found)

@@ -58,7 +58,7 @@ def load(s: Speech, m: c.LoadJobs | c.LoadItems) -> Call:
         if wrong:
             raise next(iter(wrong.values()))
         if m.pasts is not None:
-            _need_few("pasts", m.pasts)
+            need_few("pasts", m.pasts)
             batch.pasts = [value.unpack_past(past, s.form.decode) for past in m.pasts]
     load = Load(step, m.load_id, m.part, m.writing, m.chunk, batch, m.parts)
     return Call("load", (load,), _report)
@@ -145,16 +145,19 @@ def _tokens(items: list[Any]) -> list[bytes] | None:
     return [b"" if token is None else token for token in tokens]
 
 
-def _need_few(field: str, items: Sized) -> None:
+def need_few(field: str, items: Sized) -> None:
     """Before each is looked at: a message of 16 MiB has room for millions."""
     if len(items) > bound.BATCH_ITEMS_MAX:
         raise InvalidRequest(field, len(items), f"at most {bound.BATCH_ITEMS_MAX} at once")
 
 
-def _all_followups(s: Speech, several: list[c.Followups | None]) -> list[Batch | None]:
-    count = sum(len(each.jobs) for each in several if each is not None)
+def need_few_followups(count: int) -> None:
     if count > FOLLOWUPS_MAX:
         raise InvalidRequest("followups", count, f"a message has at most {FOLLOWUPS_MAX} of them")
+
+
+def _all_followups(s: Speech, several: list[c.Followups | None]) -> list[Batch | None]:
+    need_few_followups(sum(len(each.jobs) for each in several if each is not None))
     return [_followups(s, each) for each in several]
 
 
@@ -185,7 +188,7 @@ def ack(s: Speech, m: c.Ack) -> Call:
 
 
 def ack_many(s: Speech, m: c.AckMany) -> Call:
-    _need_few("items", m.items)
+    need_few("items", m.items)
     if m.ids:
         tokens = m.tokens if m.token is None else [m.token] * len(m.ids)
         return Call("settle", (Settle(state.SETTLE_COMPLETE, m.ids, tokens),), packed_answers)
@@ -206,7 +209,7 @@ def fail(s: Speech, m: c.Fail) -> Call:
 
 
 def fail_many(s: Speech, m: c.FailMany) -> Call:
-    _need_few("items", m.items)
+    need_few("items", m.items)
     failures = [_failure(s, item) for item in m.items]
     settle = Settle(state.SETTLE_FAIL, [item.id for item in m.items], _tokens(m.items), None, failures)
     return Call("settle", (settle,), s.each)
@@ -226,7 +229,7 @@ def settle(s: Speech, m: c.SettleMany) -> Call:
     verb = SETTLE_VERBS.get(m.verb)
     if verb is None:
         raise InvalidRequest("verb", m.verb, "it must be one of " + ", ".join(SETTLE_VERBS))
-    _need_few("ids", m.ids)
+    need_few("ids", m.ids)
     count = len(m.ids)
     for field in ("tokens", "results", "failures", "followups"):
         column = getattr(m, field)

@@ -69,7 +69,7 @@ class Wire:
 async def wired(tmp_path: Path, settings: Settings | None = None) -> AsyncIterator[tuple[Wire, MemoryStore]]:
     store = MemoryStore()
     chosen = settings or Settings()
-    chosen.tcp, chosen.http, chosen.unix = False, False, str(tmp_path / "server")
+    chosen.tcp, chosen.http, chosen.grpc, chosen.unix = False, False, False, str(tmp_path / "server")
     server = Server(chosen, store)
     await server.start()
     wire = Wire(tmp_path / "wire", tmp_path / "server")

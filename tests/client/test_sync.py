@@ -24,7 +24,7 @@ def served(path: Path) -> Iterator[str]:
     ready, done = threading.Event(), threading.Event()
 
     async def serve() -> None:
-        server = Server(Settings(tcp=False, http=False, unix=str(path)), MemoryStore())
+        server = Server(Settings(tcp=False, http=False, grpc=False, unix=str(path)), MemoryStore())
         await server.start()
         ready.set()
         await asyncio.to_thread(done.wait)

@@ -1,6 +1,6 @@
 """A store behind a door of a server, for the conformance suite."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
 import pytest
@@ -73,6 +73,9 @@ class Served:
             await found.open(self._at)
         return found
 
+    def clients(self) -> list[RemoteStore]:
+        return list(self._clients.values())
+
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         if name not in VERBS:
             raise AttributeError(name)
@@ -85,16 +88,32 @@ class Served:
 
 
 def check_behind(
-    behaviour: Behaviour, form: Format, settings: Settings, connect: Connect, turns: int, cannot: dict[str, str]
+    behaviour: Behaviour,
+    form: Format,
+    settings: Settings,
+    connect: Connect,
+    turns: int,
+    cannot: dict[str, str],
+    touch: Callable[[Any], Awaitable[None]] | None = None,
 ) -> None:
-    """`turns` of the loop bring everything that is on its way. `cannot` says which behaviours the door cannot show,
-    and why; after a name may stand the format."""
+    """`turns` of the loop bring everything that is on its way; where others than the loop are at work, `touch` goes
+    there and back with a client, behind what was said before. `cannot` says which behaviours the door cannot show, and
+    why; after a name may stand the format."""
     for key in (behaviour.name, f"{behaviour.name}-{form.name}"):
         if key in cannot:
             pytest.skip(cannot[key])
 
+    opened: list[Served] = []
+
+    def serve() -> Store:
+        opened.append(Served(settings, connect))
+        return cast("Store", opened[-1])
+
     async def pause() -> None:
         for _ in range(turns):
             await spin()
+            if touch is not None:
+                for client in opened[-1].clients():
+                    await touch(client)
 
-    check(behaviour, lambda: cast("Store", Served(settings, connect)), pause=pause, skips=False)
+    check(behaviour, serve, pause=pause, skips=False)

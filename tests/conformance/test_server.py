@@ -20,5 +20,5 @@ CANNOT = {
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=name_of)
 def test_behaviour(behaviour: Behaviour, form: Format, tmp_path: Path) -> None:
     path = str(tmp_path / "socket")
-    settings = Settings(tcp=False, http=False, unix=path)
+    settings = Settings(tcp=False, http=False, grpc=False, unix=path)
     check_behind(behaviour, form, settings, lambda _, token: RemoteStore(path, token, form), 4, CANNOT)

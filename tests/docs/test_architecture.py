@@ -18,6 +18,7 @@ PACKAGES: Final = (
     "cli",
     "server",
     "server/http",
+    "server/grpc",
 )
 
 

@@ -66,7 +66,7 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """`tokens` by their text; their hash is filled in."""
     known = {name: Token(hash_token(name), *_rest(token)) for name, token in (tokens or {}).items()}
-    server = Server(Settings(tcp=False, http_port=0, tokens=known, **settings), store or MemoryStore())
+    server = Server(Settings(tcp=False, http_port=0, grpc=False, tokens=known, **settings), store or MemoryStore())
     await server.start()
     url = f"http://127.0.0.1:{server.http_port}"
     async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as client:

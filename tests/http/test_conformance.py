@@ -26,4 +26,4 @@ def test_behaviour(behaviour: Behaviour, form: Format) -> None:
     def connect(server: Server, token: str) -> HttpStore:
         return HttpStore(lambda: server.http_port, token, form, server.handler.store.capabilities)
 
-    check_behind(behaviour, form, Settings(tcp=False, http_port=0), connect, 12, CANNOT)
+    check_behind(behaviour, form, Settings(tcp=False, http_port=0, grpc=False), connect, 12, CANNOT)

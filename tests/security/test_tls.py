@@ -7,19 +7,25 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from grpc import StatusCode
 
 import tenure
 from tenure.client import remote
 from tenure.core.error import InvalidRequest
 from tenure.server.config import Settings, check
+from tenure.server.grpc import tenure_pb2 as pb
 from tenure.server.server import Server
 from tenure.store.embedded.memory import MemoryStore
+from tests.grpc.rig import Stub
+
+CALL_S = 10.0
 
 Key = ec.EllipticCurvePrivateKey
 
@@ -63,7 +69,7 @@ class Authority:
 @asynccontextmanager
 async def serving(cert: str, key: str, client_ca: str = "") -> AsyncIterator[str]:
     server = Server(
-        Settings(tcp_port=0, http=False, tls_cert=cert, tls_key=key, tls_client_ca=client_ca), MemoryStore()
+        Settings(tcp_port=0, http=False, grpc=False, tls_cert=cert, tls_key=key, tls_client_ca=client_ca), MemoryStore()
     )
     await server.start()
     try:
@@ -103,7 +109,7 @@ async def test_a_connection_is_encrypted_and_the_server_proves_who_it_is(tmp_pat
 async def test_http_is_encrypted_too(tmp_path: Path) -> None:
     ours = Authority(tmp_path, "ours")
     cert, key = ours.issue("server")
-    server = Server(Settings(tcp=False, http_port=0, tls_cert=cert, tls_key=key), MemoryStore())
+    server = Server(Settings(tcp=False, http_port=0, grpc=False, tls_cert=cert, tls_key=key), MemoryStore())
     await server.start()
     try:
         async with httpx.AsyncClient(verify=trusting(ours)) as client:
@@ -113,6 +119,51 @@ async def test_http_is_encrypted_too(tmp_path: Path) -> None:
                 await client.get(f"http://127.0.0.1:{server.http_port}/livez")
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def serving_grpc(cert: str, key: str, client_ca: str = "") -> AsyncIterator[str]:
+    settings = Settings(tcp=False, http=False, grpc_port=0, tls_cert=cert, tls_key=key, tls_client_ca=client_ca)
+    server = Server(settings, MemoryStore())
+    await server.start()
+    try:
+        yield f"127.0.0.1:{server.grpc_port}"
+    finally:
+        await server.stop()
+
+
+async def count(where: str, authority: Authority | None, cert: tuple[str, str] | None = None) -> StatusCode:
+    """How a call by gRPC ends; without an authority it is made in plain text."""
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    if authority is None:
+        made = grpc.aio.insecure_channel(where, options)
+    else:
+        chain, key = (None, None) if cert is None else (Path(cert[0]).read_bytes(), Path(cert[1]).read_bytes())
+        made = grpc.aio.secure_channel(
+            where, grpc.ssl_channel_credentials(authority.path.read_bytes(), key, chain), options
+        )
+    async with made:
+        try:
+            await Stub(made).Count(pb.CountRequest(), timeout=CALL_S)
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+    return StatusCode.OK
+
+
+async def test_grpc_is_encrypted_too(tmp_path: Path) -> None:
+    ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
+    async with serving_grpc(*ours.issue("server")) as where:
+        assert await count(where, ours) == StatusCode.OK
+        for authority in (others, None):
+            assert await count(where, authority) == StatusCode.UNAVAILABLE
+
+
+async def test_a_client_by_grpc_has_to_prove_who_it_is_when_asked(tmp_path: Path) -> None:
+    ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
+    async with serving_grpc(*ours.issue("server"), str(ours.path)) as where:
+        assert await count(where, ours, ours.issue("client")) == StatusCode.OK
+        assert await count(where, ours) == StatusCode.UNAVAILABLE
+        assert await count(where, ours, others.issue("stranger")) == StatusCode.UNAVAILABLE
 
 
 async def test_a_client_has_to_prove_who_it_is_when_asked(tmp_path: Path) -> None:

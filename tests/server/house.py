@@ -76,7 +76,7 @@ class House:
 
 @asynccontextmanager
 async def serving(store: MemoryStore | None = None, **settings: Any) -> AsyncIterator[House]:
-    house = House(Settings(**{"tcp_port": 0, "http": False, **settings}), store)
+    house = House(Settings(**{"tcp_port": 0, "http": False, "grpc": False, **settings}), store)
     await house.server.start()
     house.server.handler._arm = lambda: None
     try:

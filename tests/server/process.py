@@ -13,7 +13,8 @@ from typing import Final
 START_S: Final = 60.0
 LISTENING: Final = re.compile(r"listening on (\S+):(\d+)")
 QUIET: Final = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
-ALONE = {"TENURE_HTTP_PORT": "0", "COLUMNS": "200", "TERM": "dumb"}  # beside other servers, and read by a program
+# Beside other servers, and read by a program.
+ALONE = {"TENURE_HTTP_PORT": "0", "TENURE_GRPC_PORT": "0", "COLUMNS": "200", "TERM": "dumb"}
 
 
 class Process:

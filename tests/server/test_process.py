@@ -8,6 +8,8 @@ import pytest
 
 import tenure
 from tenure.server.auth import hash_token
+from tenure.server.grpc import tenure_pb2 as pb
+from tests.grpc.rig import channel
 from tests.server.process import Process, running, start
 from tests.server.talk import FRAMES, JSON_FRAMES, LINES, MANNERS, Manner, connect, talking
 
@@ -96,6 +98,15 @@ async def test_socket_that_a_killed_server_left_is_replaced_and_nothing_else_is(
     assert (tmp_path / "precious").read_text() == "a letter"
 
 
+async def test_grpc_is_served_too(tmp_path: Path) -> None:
+    async with running(tmp_path, "--no-tcp", "--no-http") as server:
+        assert "for gRPC" in server.output
+        async with channel(server.port) as stub:
+            batch = pb.Batch(jobs=[pb.NewJob(payload=b"1")])
+            assert (await stub.Enqueue(pb.EnqueueRequest(batch=batch))).outcomes[0].state == "ready"
+        assert await server.stop() == 0
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 async def test_public_address_without_tokens_is_refused(host: str, tmp_path: Path) -> None:
     said = await refused("--host", host, folder=tmp_path)
@@ -110,7 +121,7 @@ async def test_public_address_without_tokens_is_refused(host: str, tmp_path: Pat
         ("[server]\ntcp_port = 'x'\n", "tcp_port"),
         ("[server\n", "cannot be read"),
         ("[server]\nlog_level = 'loud'\n", "log_level"),
-        ("[server]\ntcp = false\nhttp = false\n", "door"),
+        ("[server]\ntcp = false\nhttp = false\ngrpc = false\n", "door"),
         ("[server.tokens.a]\nsha256 = 'short'\n", "SHA-256"),
         (f"[server.tokens.a]\nsha256 = '{'0' * 64}'\nroles = ['king']\n", "producer"),
         (f"[server.tokens.'a/b']\nsha256 = '{'0' * 64}'\n", "a name has"),

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from tenure.core.answer import Answers, Extended
 from tenure.core.error import Error, Internal, PayloadTooLarge, Unavailable
 from tenure.server.caller import Caller
-from tenure.server.handler import Asked, Handler
+from tenure.server.handler import Asked, Handler, may_wait
 from tenure.server.http.guard import Guard
 from tenure.server.http.metric import Metrics
 from tenure.server.http.read import Leaf, leaves
@@ -28,7 +28,6 @@ from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.reader import Reader
 from tenure.wire.speech import Call, Fields, Speech
 
-WAITS = frozenset({"watch", "events", "stream"})  # by their last argument; a claim by a field of it
 STOPPING = "the server is stopping; ask again"
 MSGPACK_TYPES = frozenset({b"application/msgpack", b"application/x-msgpack", b"application/vnd.msgpack"})
 EVENT_STREAM = b"text/event-stream"
@@ -132,8 +131,7 @@ class Api:
         trace = headers.get(b"traceparent", b"").decode("latin-1")
         asked = Asked(message.tenant, message.tenants, message.op_id, message.durability, 0, trace)
         asking = self._handler.execute(caller, asked, call)
-        verb = call.verb
-        if verb == "claim" or (verb in WAITS and call.arguments[-1] > 0):
+        if may_wait(call):
             return await self._wait(asking, receive)
         return await asking
 

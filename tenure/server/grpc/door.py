@@ -1,0 +1,279 @@
+"""gRPC in the server's own loop: every method becomes a call of the handler, as behind the other doors.
+
+Who calls is known before the first message is read: a stranger's is not. Everything is bounded: messages, connections,
+calls on one, calls at once. A connection whose other side is gone is noticed by pings, so that what its worker held is
+released.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+import grpc
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from tenure.core.error import Error, Internal, InvalidRequest, Unavailable
+from tenure.core.record import JobRecord
+from tenure.server.auth import Gate
+from tenure.server.caller import Caller
+from tenure.server.config import Settings
+from tenure.server.grpc import response
+from tenure.server.grpc import tenure_pb2 as pb
+from tenure.server.grpc.request import UNARY, Translator
+from tenure.server.grpc.request import events as events_call
+from tenure.server.grpc.status import Context, refuse
+from tenure.server.grpc.work import WorkStream
+from tenure.server.handler import STOPPING, Asked, Handler, may_wait
+from tenure.wire import limit
+from tenure.wire.format import MSGPACK_FORMAT
+from tenure.wire.option import in_core_terms
+from tenure.wire.query import wanted
+from tenure.wire.reader import Reader
+from tenure.wire.speech import Call, Speech
+
+SERVICE: Final = pb.DESCRIPTOR.services_by_name["Tenure"]
+EVENTS_WAIT_MS: Final = 60_000
+OPTIONS: Final = (
+    ("grpc.max_receive_message_length", limit.MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", limit.MESSAGE_BYTES_MAX),
+    ("grpc.max_metadata_size", limit.GRPC_METADATA_BYTES_MAX),
+    ("grpc.absolute_max_metadata_size", limit.GRPC_METADATA_BYTES_MAX),
+    ("grpc.max_concurrent_streams", limit.CALLS_PER_CONNECTION),
+    ("grpc.max_allowed_incoming_connections", limit.CONNECTIONS_MAX),
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+)
+
+log = logging.getLogger("tenure.server")
+
+
+class Calling(NamedTuple):
+    """What is said of a call before its first message."""
+
+    caller: Caller
+    trace: str
+
+
+Serve = Callable[[Calling, Any, Context], Awaitable[Any]]
+Method = Callable[[Calling], "grpc.RpcMethodHandler[Any, Any]"]
+
+
+class GrpcDoor(grpc.GenericRpcHandler):
+    def __init__(self, handler: Handler, gate: Gate) -> None:
+        self.handler = handler
+        self.gate = gate
+        self.is_closing = False
+        self.streams: dict[str, set[WorkStream]] = {}  # by the name of their worker
+        self._speech = Speech(Reader(MSGPACK_FORMAT))
+        self._methods = {f"/{SERVICE.full_name}/{method.name}": self._method(method) for method in SERVICE.methods}
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._duties: set[asyncio.Task[None]] = set()
+        self._health = health.aio.HealthServicer()
+        self._server: grpc.aio.Server | None = None
+
+    async def open(self, host: str, port: int, credentials: grpc.ServerCredentials | None = None) -> int:
+        """The port it listens on."""
+        server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=limit.CONNECTIONS_MAX)
+        server.add_generic_rpc_handlers((self,))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = (SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            if credentials is None:
+                chosen = server.add_insecure_port(where)
+            else:
+                chosen = server.add_secure_port(where, credentials)
+        except RuntimeError as error:
+            raise Unavailable(f"cannot listen on {where}: {error}; choose another --grpc-port") from error
+        await server.start()
+        for name in ("", SERVICE.full_name):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._server = server
+        return chosen
+
+    async def close(self, patience_s: float) -> None:
+        """Refuse what is new, end waits and streams, let the rest finish; whatever has not by then is cut off."""
+        self.is_closing = True
+        if self._server is None:
+            return
+        await self._health.enter_graceful_shutdown()
+        for task in list(self._waiting):
+            task.cancel()
+        for streams in list(self.streams.values()):
+            for stream in list(streams):
+                stream.stop()
+        await self._server.stop(patience_s)
+        while self._duties:
+            await asyncio.gather(*self._duties)
+
+    def see_to(self, duty: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Done to its end, whoever goes away meanwhile, and before the store is closed."""
+        task = asyncio.get_running_loop().create_task(duty)
+        self._duties.add(task)
+        task.add_done_callback(self._duties.discard)
+        return task
+
+    # Workers that can be told.
+
+    @property
+    def has_workers(self) -> bool:
+        return bool(self.streams)
+
+    def tell_worker(self, job: JobRecord) -> None:
+        """Names are anybody's, so only the stream that holds the job is told."""
+        for stream in self.streams.get(job.worker, ()):
+            stream.tell_cancelled(job.id)
+
+    # Methods.
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        method = self._methods.get(handler_call_details.method)
+        if method is None:
+            return None
+        try:
+            return method(self._calling(handler_call_details.invocation_metadata))
+        except Error as error:
+            return _refusing(error)
+
+    def _calling(self, metadata: Any) -> Calling:
+        if self.is_closing:
+            raise Unavailable(STOPPING)
+        said = dict(metadata)
+        return Calling(self.gate.bearer(said.get("authorization")), said.get("traceparent", ""))
+
+    def _method(self, method: Any) -> Method:
+        """How a call is served, given who calls. What has to be known to be sent, or not to be, is written by the
+        method itself: to a caller a stream of one message is the same as the message."""
+        name = method.name
+        streaming: dict[str, Serve] = {"Work": self._work, "Events": self._events, "Claim": self._claim}
+        serve = streaming.get(name) or self._unary(UNARY[name])
+        make: Callable[..., grpc.RpcMethodHandler[Any, Any]] = grpc.unary_unary_rpc_method_handler
+        if name in streaming:
+            make = grpc.stream_stream_rpc_method_handler if name == "Work" else grpc.unary_stream_rpc_method_handler
+        reads = GetMessageClass(method.input_type).FromString
+        writes = GetMessageClass(method.output_type).SerializeToString
+
+        def of(calling: Calling) -> "grpc.RpcMethodHandler[Any, Any]":
+            async def guarded(message: Any, context: Context) -> Any:
+                return await self._guard(name, serve(calling, message, context), context)
+
+            return make(guarded, request_deserializer=reads, response_serializer=writes)
+
+        return of
+
+    async def _guard(self, name: str, serving: Awaitable[Any], context: Context) -> Any:
+        """Whatever goes wrong becomes a status."""
+        refused: Error
+        try:
+            return await serving
+        except InvalidRequest as error:
+            refused = in_core_terms(error, name.lower())
+        except Error as error:
+            refused = error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self.is_closing or context.cancelled() or task is None:
+                raise
+            task.uncancel()
+            refused = Unavailable(STOPPING)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            log.exception("%s failed", name)
+            refused = Internal(f"{name} failed: {error!r}; see the server's log")
+        return await refuse(context, refused)
+
+    def speech(self) -> Speech:
+        self._speech.now_ms = self.handler.clock().wall_ms
+        return self._speech
+
+    def _unary(self, translate: Translator) -> Serve:
+        async def serve(calling: Calling, message: Any, context: Context) -> Message:
+            asking = translate(self.speech(), message, left_ms(context))
+            return response.bounded(
+                asking.answer(await self.execute(calling, asked_of(message.header, calling), asking.call))
+            )
+
+        return serve
+
+    async def _claim(self, calling: Calling, message: pb.ClaimRequest, context: Context) -> None:
+        """What is leased to a caller that cannot be told goes back."""
+        asking = UNARY["Claim"](self.speech(), message, left_ms(context))
+        found = await self.execute(calling, asked_of(message.header, calling), asking.call)
+        try:
+            await context.write(response.bounded(asking.answer(found)))
+        except BaseException:
+            await asyncio.shield(self.see_to(self.handler.give_back(found)))
+            raise
+
+    async def execute(self, calling: Calling, asked: Asked, call: Call) -> Any:
+        """What may take long is ended when the server stops."""
+        task = asyncio.current_task()
+        if task is None or not may_wait(call):
+            return await self.handler.execute(calling.caller, asked, call)
+        if self.is_closing:
+            raise Unavailable(STOPPING)
+        self._waiting.add(task)
+        try:
+            return await self.handler.execute(calling.caller, asked, call)
+        finally:
+            self._waiting.discard(task)
+
+    # Streams.
+
+    async def _events(self, calling: Calling, message: pb.EventsRequest, context: Context) -> None:
+        asked = asked_of(message.header, calling)
+        types = list(message.types) or None
+        cursor, wait_ms = message.after, message.wait_ms
+        while True:
+            call = events_call(self.speech(), message, cursor, EVENTS_WAIT_MS if message.follow else wait_ms)
+            page = await self.execute(calling, asked, call)
+            moved = page.cursor != cursor
+            cursor, wait_ms = page.cursor, 0
+            events = [event for event in page.events if wanted(event, message.queue, types)]
+            if events or moved:
+                await context.write(response.events(page, events))
+            if not message.follow and not moved:
+                return
+
+    async def _work(self, calling: Calling, _: Any, context: Context) -> None:
+        await WorkStream(self, context, calling.caller, calling.trace).run()
+
+
+def _refusing(error: Error) -> "grpc.RpcMethodHandler[Any, Any]":
+    """A method that reads nothing."""
+
+    async def serve(_: Any, context: Context) -> None:
+        await refuse(context, error)
+
+    return grpc.stream_stream_rpc_method_handler(serve)
+
+
+def asked_of(header: pb.Header, calling: Calling) -> Asked:
+    return Asked(header.tenant, list(header.tenants) or None, header.op_id, header.durability, 0, calling.trace)
+
+
+def left_ms(context: Context) -> int | None:
+    """Of the call's deadline."""
+    left_s = cast("float | None", context.time_remaining())
+    return None if left_s is None else int(left_s * 1_000)
+
+
+def credentials_of(settings: Settings) -> grpc.ServerCredentials | None:
+    """From the files of the other doors, which `tls_of` has looked at. TLS 1.2 is the oldest that gRPC speaks."""
+    if not settings.tls_cert:
+        return None
+    pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
+    if not settings.tls_client_ca:
+        return grpc.ssl_server_credentials([pair])
+    roots = Path(settings.tls_client_ca).read_bytes()
+    return grpc.ssl_server_credentials([pair], root_certificates=roots, require_client_auth=True)

@@ -1,0 +1,29 @@
+"""A store behind gRPC shows every behaviour: all calls go to a real port."""
+
+import pytest
+
+from tenure.server.config import Settings
+from tenure.server.server import Server
+from tenure.store.conformance import BEHAVIOURS, Behaviour, name_of
+from tenure.wire.format import MSGPACK_FORMAT
+from tests.conformance.door import check_behind
+from tests.grpc.store import GrpcStore
+
+NO_CONNECTION = "a call has no connection: whoever settles names the token"
+CANNOT = {
+    "token_may_be_left_out_on_the_claiming_connection": NO_CONNECTION,
+    "extension_without_a_token_needs_the_claiming_connection": NO_CONNECTION,
+    "reports_may_leave_the_token_out_on_the_claiming_connection": NO_CONNECTION,
+    "connection_that_lost_its_lease_must_name_the_token": NO_CONNECTION,
+    "what_was_leased_to_a_lost_answer_is_released_at_once": "an answer that is written is the client's, read or not",
+    "wrong_field_of_a_record_is_refused_by_name": "fields have types: a value of another one cannot be said",
+}
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=name_of)
+def test_behaviour(behaviour: Behaviour) -> None:
+    def connect(server: Server, token: str) -> GrpcStore:
+        return GrpcStore(lambda: server.grpc_port, token, server.handler.store.capabilities)
+
+    settings = Settings(tcp=False, http=False, grpc_port=0)
+    check_behind(behaviour, MSGPACK_FORMAT, settings, connect, 2, CANNOT, GrpcStore.touch)

@@ -27,6 +27,8 @@ class Wire:
         self._target = target
         self.swallow_answers = 0  # so many more answers are lost, each with its connection
         self.is_deaf = False
+        self.lets_through = asyncio.Event()  # what the server answers
+        self.lets_through.set()
         self.connections = 0
         self._server: asyncio.Server | None = None
         self._writers: list[asyncio.StreamWriter] = []
@@ -57,6 +59,8 @@ class Wire:
                     self.swallow_answers -= 1
                     self.cut()
                     return
+                if answers:
+                    await self.lets_through.wait()
                 if not self.is_deaf:
                     sink.write(data)
         except OSError:
@@ -132,6 +136,23 @@ async def test_a_claim_that_is_given_up_holds_nothing(tmp_path: Path) -> None:
         while (await client.count("q"))["q"]["ready"] != 1:
             await asyncio.sleep(0)
         assert len(await client.claim("q")) == 1
+
+
+async def test_a_job_whose_claim_was_given_up_while_the_answer_was_on_its_way_goes_back(tmp_path: Path) -> None:
+    async with wired(tmp_path) as (wire, store), tenure.connect(f"tenure+unix://{wire.path}") as client:
+        waiting = asyncio.ensure_future(client.claim("q", wait=600))
+        while not store._engine.waiting_claims():
+            await asyncio.sleep(0)
+        wire.lets_through.clear()
+        async with tenure.connect(f"tenure+unix://{tmp_path / 'server'}") as other:
+            id = (await other.enqueue(b"x", queue="q")).id
+            assert (await other.count("q"))["q"]["running"] == 1
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            wire.lets_through.set()
+            while (await other.count("q"))["q"]["ready"] != 1:
+                await asyncio.sleep(0)
+            assert (await other.get(id)).attempt == 0
 
 
 async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

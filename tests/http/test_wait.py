@@ -151,6 +151,9 @@ class Gated(MemoryStore):
         self.asked = asyncio.Event()
         self.go = asyncio.Event()
 
+    def _is_prompt(self, durability: str) -> bool:
+        return False
+
     async def enqueue(self, *arguments: Any) -> Any:
         self.asked.set()
         await self.go.wait()

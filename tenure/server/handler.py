@@ -12,12 +12,21 @@ from typing import Any, Protocol
 from tenure.core import bound, request
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
-from tenure.core.error import AlreadySettled, Error, Forbidden, InvalidRequest, JobNotFound, LeaseLost
+from tenure.core.error import (
+    AlreadySettled,
+    DependencyNotFound,
+    Error,
+    Forbidden,
+    InvalidRequest,
+    JobNotFound,
+    LeaseLost,
+)
 from tenure.core.record import EventPage, JobRecord
 from tenure.core.request import Batch, Change, Claim, Configure, Filter, Load, Settle
 from tenure.core.state import LIVE, READY, RUNNING, SETTLE_RELEASE, STATE_NAMES, TERMINAL
 from tenure.core.tenant import ADMIN, ANY_TENANT, OPERATOR, PRODUCER, WORKER, Context, OpId
 from tenure.server.caller import Caller
+from tenure.server.hidden import hide
 from tenure.store.contract import Prompt, Store, Told, Wait
 from tenure.wire.speech import Call
 from tenure.wire.value import WireFilter
@@ -296,6 +305,8 @@ class Handler:
         if verb in ("enqueue", "load", "claim", "find", "configure"):
             for queue in queues_of(asked):
                 caller.need_queue(queue)
+            if verb == "enqueue":
+                return await self._enqueue_within(caller, context, asked, now)
         elif verb == "get":
             found = await call(context, *arguments, now)
             return [job if job is not None and caller.reaches(job.queue) else None for job in found]
@@ -316,6 +327,13 @@ class Handler:
             return await self._change_within(caller, context, asked, now)
         return await call(context, *arguments, now)
 
+    async def _enqueue_within(self, caller: Caller, context: Context, batch: Batch, now: Now) -> Answers:
+        hidden = await hide(self.store, caller, context, [batch], now)
+        try:
+            return hidden.answers(await self.store.enqueue(context, batch, now))
+        except DependencyNotFound as error:
+            raise hidden.error(error) from None
+
     async def _settle_within(self, caller: Caller, context: Context, verb: str, arguments: tuple[Any, ...]) -> Any:
         """Who holds the lease may settle. To others a job out of reach is not there."""
         asked = arguments[0]
@@ -329,6 +347,8 @@ class Handler:
                 if await self._is_hidden(caller, context, asked.id):
                     raise as_absent(error, asked.id) from None
                 raise
+        followups = [batch for batch in asked.followups or () if batch is not None] if verb == "settle" else []
+        hidden = await hide(self.store, caller, context, followups, self.clock())
         found: Answers | Extended = await call(context, asked, self.clock())
         if isinstance(found, Extended):
             for at, refused in list((found.errors or {}).items()):
@@ -338,7 +358,7 @@ class Handler:
         for at, outcome in list((found.other or {}).items()):
             if found.other and outcome.error and await self._is_hidden(caller, context, asked.ids[at]):
                 found.other[at] = Outcome(asked.ids[at], error=as_absent(outcome.error, asked.ids[at]))
-        return found
+        return hidden.answers(found)
 
     async def _is_hidden(self, caller: Caller, context: Context, id: int) -> bool:
         [job] = await self.store.get(context, [id], [], self.clock())

@@ -298,15 +298,44 @@ async def test_job_of_another_tenant_is_answered_as_one_that_does_not_exist(door
 async def test_dependency_on_a_job_of_another_tenant_is_one_on_a_job_that_does_not_exist(
     door: str, world: World
 ) -> None:
-    guest = await world.guest(door, "mine")
+    await compare_dependencies(await world.guest(door, "mine"), world)
+
+
+@through_every_door
+async def test_dependency_on_a_job_of_a_queue_out_of_reach_is_one_on_a_job_that_does_not_exist(
+    door: str, scoped: World
+) -> None:
+    await compare_dependencies(await scoped.guest(door, "some"), scoped)
+
+
+async def compare_dependencies(guest: Guest, world: World) -> None:
+    """In a job, in a batch that is atomic, and in what follows a job that is completed."""
 
     def after(id: int) -> Ask:
         return lambda s, c, n: s.enqueue(c, job(depends_on=[id]), n)
 
+    def together(id: int) -> Ask:
+        batch = job(depends_on=[id])
+        batch.atomic = True
+        return lambda s, c, n: s.enqueue(c, batch, n)
+
+    def followed(id: int) -> Ask:
+        async def ask(s: Store, c: Context, n: Now) -> object:
+            mine = (await s.enqueue(c, job(), n)).ids
+            leased = await s.claim(c, claim(), n)
+            assert leased.ids == mine
+            done = r.Settle(state.SETTLE_COMPLETE, mine, [leased.token], followups=[job(depends_on=[id])])
+            found = await s.settle(c, done, n)
+            [refused] = found.errors().values()
+            return type(refused).__name__, refused.message
+
+        return ask
+
     for id in world.jobs.values():
-        said = await guest.hear(after(id), id)
-        assert said == await guest.hear(after(ABSENT), ABSENT)
-        assert "DependencyNotFound" in said
+        for ask in (after, together, followed):
+            said = await guest.hear(ask(id), id)
+            assert said == await guest.hear(ask(ABSENT), ABSENT)
+            assert "DependencyNotFound" in said
 
 
 @through_every_door

@@ -3,7 +3,9 @@
     make bench BENCH=server ARGS=--quick
 
 Server, echo and load generator are processes of their own. Every figure of the server stands beside the echo's, taken
-in turns in the same run; medians of several rounds.
+in turns in the same run; medians of several rounds. Where single round trips are timed, the loops of the servers have a
+core of their own and the generator another one, if there are two: else the scheduler may put one server on the core of
+the generator and the other not, and the two are not the same measurement any more.
 """
 
 import asyncio
@@ -34,6 +36,7 @@ from tenure.wire.frame import PublicFrames
 DATA = bytes(64)
 ROUNDS = 5
 WAITING_MAX = 3_000_000
+CORES = sorted(os.sched_getaffinity(0))
 
 
 def packed(**fields: object) -> bytes:
@@ -78,24 +81,38 @@ async def connect(port: int) -> Line:
 
 
 @contextmanager
-def process(*command: str) -> Iterator[int]:
-    """A server of ours; it says its port on the first line, and ends with its input."""
+def apart() -> Iterator[None]:
+    """The generator on a core that no pinned server is on."""
+    os.sched_setaffinity(0, {CORES[-1]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, CORES)
+
+
+@contextmanager
+def process(*command: str, pinned: bool = False) -> Iterator[int]:
+    """A server of ours; it says its port on the first line, and ends with its input. Pinned is its loop, and none of
+    its other threads."""
     started = subprocess.Popen(
         [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         assert started.stdout is not None
-        yield int(started.stdout.readline())
+        port = int(started.stdout.readline())
+        os.sched_setaffinity(started.pid, {CORES[0]} if pinned else CORES)
+        yield port
     finally:
         started.terminate()
         started.wait(30)
 
 
 @contextmanager
-def served(mode: str) -> Iterator[int]:
+def served(mode: str, pinned: bool = False) -> Iterator[int]:
     folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
     try:
-        with process("-m", "bench.served", f"sqlite:///{folder}/jobs.db?durability={mode}") as port:
+        command = ("-m", "bench.served", f"sqlite:///{folder}/jobs.db?durability={mode}")
+        with process(*command, pinned=pinned) as port:
             yield port
     finally:
         shutil.rmtree(folder)
@@ -289,7 +306,9 @@ async def measure_wake(report: Report, mode: str, port: int, echo_port: int, cou
     pull = packed(cmd="PULL", queue="wake", timeout=60_000, reqId=1)
     push = packed(cmd="PUSH", queue="wake", data=DATA, reqId=1)
     spent: list[float] = []
+    echoes: list[float] = []
     for _ in range(count):
+        echoes += await round_trips(echo, push, 1)
         waiting = worker.ask(pull)
         await producer.ask(packed(cmd="PING", reqId=1))
         began = time.perf_counter()
@@ -297,7 +316,6 @@ async def measure_wake(report: Report, mode: str, port: int, echo_port: int, cou
         await waiting
         spent.append(time.perf_counter() - began)
         await pushed
-    echoes = await round_trips(echo, push, count)
     own, other = statistics.median(spent) * 1e6, statistics.median(echoes) * 1e6
     report.add(f"server.wake.p50.{mode}", own, "us", other, own / other)
 
@@ -329,10 +347,10 @@ async def main() -> None:
     build = "compiled" if engine.__file__.endswith(".so") else "interpreted"
     report.note(f"# server: {build} build")
     quick = chosen.quick
-    with process("-m", "bench.echo") as echo_port:
+    with process("-m", "bench.echo", pinned=True) as echo_port:
         for mode in ("relaxed", "fsync"):
             os.sync()
-            with served(mode) as port:
+            with served(mode, pinned=True) as port, apart():
                 await measure_single(report, mode, port, echo_port, 400 if quick else 2_000)
                 await measure_connections(report, mode, port, echo_port, 0.3 if quick else 1.0)
                 await measure_wake(report, mode, port, echo_port, 300 if quick else 1_000)

@@ -32,6 +32,7 @@ class Caller:
         self.queues = grant.queues
         self.reaches_all_tenants = ANY_TENANT in grant.tenants
         self.is_free = grant.queues == ALL_QUEUES  # of any bound on queues
+        self.is_bounded = bool(grant.rate or until_ms)  # in how often, or how long
         self._rate = grant.rate
         self._clock = clock
         self._until_ms = until_ms

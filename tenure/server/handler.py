@@ -134,12 +134,14 @@ class Handler:
     def admit(self, caller: Caller, call: Call) -> None:
         """Whether the caller may ask this, at all and now."""
         self.requests += 1
-        caller.spend()
+        if caller.is_bounded:
+            caller.spend()
         verb = call.verb
         roles = ROLES.get(verb)
         if roles is None:
             roles = self._roles_of(verb, call.arguments[0])
-        caller.need(roles, verb)
+        if not caller.roles & roles:
+            caller.need(roles, verb)
         self._arm()
 
     def context(self, caller: Caller, asked: Asked) -> Context:

@@ -207,7 +207,9 @@ class Connection(asyncio.Protocol):
             self._reply(speech, message, warnings, _failed(message, error))
             return
         if isinstance(begun, dict):
-            self._reply(speech, message, warnings, begun)
+            if warnings:
+                begun["warnings"] = warnings
+            self._answer(speech, message.req_id, begun)
             return
         if isinstance(begun, _Pull):
             if not begun.is_told:
@@ -516,7 +518,7 @@ class Connection(asyncio.Protocol):
             too_large = error_fields(PayloadTooLarge(len(body), limit.MESSAGE_BYTES_MAX, "answer"))
             body = form.encode({**too_large, **({} if id is None else {"reqId": id})})
         transport.write(self._cut.wrap(body) if self._cut is not None else body)
-        if transport.get_write_buffer_size() > limit.UNSENT_BYTES_MAX:
+        if self._is_full and transport.get_write_buffer_size() > limit.UNSENT_BYTES_MAX:
             log.warning("a connection does not read its answers and was ended")
             transport.abort()
 

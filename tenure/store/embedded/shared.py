@@ -10,6 +10,7 @@ id, so that one that had been executed is answered and not executed twice.
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +58,7 @@ class SharedStore:
         self._clock: Callable[[], Now] | None = None
         self._arm: Callable[[], None] = lambda: None
         self._proved_at = 0.0
+        self._time = time.monotonic  # of the loop, once it is known
         self._watching: asyncio.Task[None] | None = None
 
     def attach(self, clock: Callable[[], Now], arm: Callable[[], None]) -> None:
@@ -77,6 +79,7 @@ class SharedStore:
         if self._clock is None:
             self._clock = lambda: now
         self._closed = False
+        self._time = asyncio.get_running_loop().time
         self._finding = asyncio.get_running_loop().create_task(self._find())
         try:
             await self._finding
@@ -224,7 +227,7 @@ class SharedStore:
         if self._service is None:
             return False
         try:
-            self._prove(asyncio.get_running_loop().time())
+            self._prove(self._time())
         except TakenOver:
             return False  # the verb looks for the new owner
         return True

@@ -61,6 +61,7 @@ class SqliteStore(StoreWithBlobs):
         self._written = 0
         self._synced = 0
         self._in_flight: list[Group] = []
+        self._in_flight_bytes = 0
         self._flush_due: asyncio.TimerHandle | asyncio.Handle | None = None
         self._flush_at = 0.0
         self._sync_due: asyncio.TimerHandle | None = None
@@ -202,7 +203,7 @@ class SqliteStore(StoreWithBlobs):
         return Now(now.wall_ms, now.elapsed_ms + self._file.elapsed_from)
 
     async def _admit(self) -> None:
-        while self._in_flight and not self._broken and self._pending_bytes() > PENDING_BYTES_MAX:
+        while self._in_flight_bytes > PENDING_BYTES_MAX and not self._broken:
             await self._safe_at(self._in_flight[0].position, False)
         if self._broken:
             raise self._refusal()
@@ -210,15 +211,12 @@ class SqliteStore(StoreWithBlobs):
     def _is_prompt(self, durability: str) -> bool:
         return (
             self._mode == "relaxed"
-            and durability in ("", "relaxed")
+            and (not durability or durability == "relaxed")
+            and self._in_flight_bytes <= PENDING_BYTES_MAX
             and not self._broken
             and self._shelf is None
-            and (not self._in_flight or self._pending_bytes() <= PENDING_BYTES_MAX)
             and self._has_reserve()
         )
-
-    def _pending_bytes(self) -> int:
-        return sum(group.size() for group in self._in_flight)
 
     async def _sure(self, context: Context) -> None:
         mode = context.durability or self._mode
@@ -295,6 +293,13 @@ class SqliteStore(StoreWithBlobs):
         else:
             self._held.append((self._taken, outbox))
 
+    def _deliver_at_once(self, now: Now) -> None:
+        self._now = now
+        outbox = self._engine.drain_outbox()
+        if outbox or self._listeners:
+            self._hand_out(outbox)
+        self._flush_later()
+
     # Groups.
 
     def _flush_soon(self) -> None:
@@ -347,6 +352,7 @@ class SqliteStore(StoreWithBlobs):
             self._event_last = last
         self._journal_bytes += group.size()
         self._in_flight.append(group)
+        self._in_flight_bytes += group.size()
         self._writer.put(group)
 
     def _sync(self) -> None:
@@ -381,6 +387,7 @@ class SqliteStore(StoreWithBlobs):
             self._broken = ""
         if isinstance(job, Group):
             self._in_flight.remove(job)
+            self._in_flight_bytes -= job.size()
             self._written = job.position
             if not job.sync and self._sync_due is None and self._loop is not None:
                 self._sync_due = self._loop.call_later(SYNC_S, self._sync)

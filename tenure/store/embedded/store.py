@@ -178,8 +178,12 @@ class EmbeddedStore:
             answer = self._opened.extend(context, asked, now)
         else:
             return None
-        self._deliver(now)
+        self._deliver_at_once(now)
         return answer
+
+    def _deliver_at_once(self, now: Now) -> None:
+        """As `_deliver`, after a step for which `_is_prompt` was true."""
+        self._deliver(now)
 
     def claim_or_wait(self, context: Context, claim: Claim, now: Now, told: Told) -> Claimed | Wait | None:
         if self._opened is None or not self._is_prompt(context.durability) or len(self._waiting) >= WAITERS_MAX:
@@ -187,10 +191,10 @@ class EmbeddedStore:
         now = self._at(now)
         answer = self._opened.claim(context, claim, now)
         if not answer.ticket:
-            self._deliver(now)
+            self._deliver_at_once(now)
             return answer
         wait = self._waiting[answer.ticket] = _Wait(self, answer.ticket, told)
-        self._deliver(now)
+        self._deliver_at_once(now)
         return wait
 
     def withdraw(self, ticket: int) -> None:

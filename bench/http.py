@@ -4,8 +4,7 @@ The load comes from another process over as many connections as there are client
 """
 
 import asyncio
-import subprocess
-import sys
+import re
 import time
 from typing import cast
 
@@ -19,7 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from bench.report import Report, arguments
-from tenure.server.collector import Collector
+from bench.server import apart, process
+from tenure.server.collector import collecting
 from tenure.server.config import Settings
 from tenure.server.server import Server
 from tenure.store.embedded.memory import MemoryStore
@@ -27,6 +27,7 @@ from tenure.store.embedded.memory import MemoryStore
 CLIENTS = 32
 BODY = b'{"data":{"to":"a@example.com","subject":"hi"}}'
 DONE = b"\r\n\r\n"
+LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 
 async def empty(_: Request) -> Response:
@@ -43,24 +44,28 @@ async def serve_empty() -> int:
     return int(listener.sockets[0].getsockname()[1])
 
 
-async def serve_jobs() -> int:
+async def serve_jobs() -> None:
     server = Server(Settings(tcp=False, http_port=0, grpc=False), MemoryStore())
     await server.start()
-    Collector().start()
-    return server.http_port
+    async with collecting(lambda: server.handler.requests):
+        print(server.http_port, flush=True)
+        await asyncio.get_running_loop().create_future()
 
 
 async def serve(what: str) -> None:
-    print(await (serve_empty() if what == "empty" else serve_jobs()), flush=True)
+    if what == "jobs":
+        await serve_jobs()
+    print(await serve_empty(), flush=True)
     await asyncio.get_running_loop().create_future()
 
 
 class Client(asyncio.Protocol):
-    """Asks again as soon as it is answered. An answer is small enough to come whole."""
+    """Asks again as soon as it is answered."""
 
     def __init__(self, request: bytes, until: float) -> None:
         self._request = request
         self._until = until
+        self._came = b""
         self.answers = 0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -69,8 +74,12 @@ class Client(asyncio.Protocol):
         self._write(self._request)
 
     def data_received(self, data: bytes) -> None:
-        if not data.endswith(b"}"):
-            return  # the head came alone
+        self._came += data
+        head, _, body = self._came.partition(DONE)
+        length = LENGTH.search(head)
+        if length is None or len(body) < int(length[1]):
+            return  # there is more to come
+        self._came = b""
         self.answers += 1
         if time.perf_counter() < self._until:
             self._write(self._request)
@@ -93,15 +102,9 @@ async def load(port: int, path: str, seconds: float) -> float:
 
 
 def measure(what: str, path: str, seconds: float) -> float:
-    child = subprocess.Popen([sys.executable, "-m", "bench.http", "--child", what], stdout=subprocess.PIPE)
-    try:
-        assert child.stdout is not None
-        port = int(child.stdout.readline())
+    with process("-m", "bench.http", "--child", what, pinned=True) as port, apart():
         uvloop.run(load(port, path, seconds / 4))
         return uvloop.run(load(port, path, seconds))
-    finally:
-        child.kill()
-        child.wait()
 
 
 def main() -> None:

@@ -376,3 +376,38 @@ async def test_named_origin_may_call() -> None:
         assert answer.headers["access-control-allow-origin"] == "https://app.example"
         asking["origin"] = "https://evil.example"
         assert (await served.ask("OPTIONS", "/v1/claims", **asking)).status_code == 400
+
+
+# Those who do not go on.
+
+
+async def test_head_that_does_not_end_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit, "HTTP_HEAD_S", 0.05)
+    assert await exchange(served.port, until_closed=True) == b""
+    assert await exchange(served.port, b"GET /v1/jobs HTTP/1.1\r\nhost: ", until_closed=True) == b""
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        request("POST", "/v1/queues/mail/jobs", JSON, "content-length: 10"),
+        request("POST", "/v1/queues/mail/jobs", JSON, "content-length: 10", body=b'{"data'),
+        request("POST", "/v1/queues/mail/jobs", JSON, "transfer-encoding: chunked", body=b'6\r\n{"data\r\n'),
+    ],
+    ids=["nothing", "half", "chunks"],
+)
+async def test_body_that_does_not_come_is_given_up(
+    part: bytes, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limit, "HTTP_BODY_S", 0.05)
+    answer = await exchange(served.port, part, until_closed=True)
+    assert status_of(answer) == 408
+    assert error_in(answer)["code"] == "RequestTimeout"
+    assert (await served.say("GET", "/v1/queues/mail/counts"))[1]["counts"].get("ready", 0) == 0
+
+
+async def test_waiting_for_an_answer_is_not_waiting_for_a_body(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit, "HTTP_BODY_S", 0.01)
+    monkeypatch.setattr(limit, "HTTP_HEAD_S", 0.01)
+    waits = await served.ask("POST", "/v1/claims", {"queue": "mail", "timeout": 100})
+    assert waits.status_code == 200

@@ -211,11 +211,7 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], reads: Format
     size = len(body)
     while message.get("more_body", False):
         parts.append(body)
-        try:
-            async with asyncio.timeout(limit.HTTP_BODY_S):
-                message = await receive()
-        except TimeoutError:
-            raise Refusal(408, "Timeout", "the body did not come", ((b"connection", b"close"),)) from None
+        message = await receive()
         body = message.get("body", b"")
         size += len(body)
         if size > limit.MESSAGE_BYTES_MAX:

@@ -47,6 +47,7 @@ class Protocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._state = server_state
         self._is_in_head = True
+        self._awaits_body = False
         self._head_bytes = 0
         self._passed_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -72,6 +73,9 @@ class Protocol(HttpToolsProtocol):
                 self.send_400_response("")
             elif self._timer is None:
                 self._timer = self.loop.call_later(limit.HTTP_HEAD_S, self._end_slow)
+        elif self._awaits_body and self.transport.get_protocol() is self:
+            self._stop_timer()
+            self._timer = self.loop.call_later(limit.HTTP_BODY_S, self._end_slow)
 
     def on_message_begin(self) -> None:
         self._is_in_head = True
@@ -81,6 +85,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
+        self._awaits_body = True
         if self._timer is not None:
             self._stop_timer()
         if len(self.url) > limit.HTTP_URL_BYTES_MAX:
@@ -101,6 +106,12 @@ class Protocol(HttpToolsProtocol):
             return
         super().on_body(body)
 
+    def on_message_complete(self) -> None:
+        self._awaits_body = False
+        if self._timer is not None:
+            self._stop_timer()
+        super().on_message_complete()
+
     def _size(self) -> int:
         return sum(len(name) + len(value) for name, value in self.headers)
 
@@ -115,7 +126,10 @@ class Protocol(HttpToolsProtocol):
 
     def _end_slow(self) -> None:
         self._timer = None
-        if self._is_in_head and not self.transport.is_closing():
+        if self._awaits_body and not self.cycle.response_started:
+            self._status, self._why = 408, f"nothing of the body came for {limit.HTTP_BODY_S:g} s"
+            self.send_400_response("")
+        elif (self._is_in_head or self._awaits_body) and not self.transport.is_closing():
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:

@@ -114,8 +114,13 @@ class Handler:
         self._arm = arm
         self.doors: list[Telling] = []
         self.requests = 0  # so far
+        self.answered: dict[tuple[str, str, str], int] = {}  # by door, command and outcome
         self._connections = 0
         self._giving_back: set[asyncio.Task[None]] = set()
+
+    def note(self, door: str, command: str, outcome: str) -> None:
+        key = (door, command, outcome)
+        self.answered[key] = self.answered.get(key, 0) + 1
 
     def number(self) -> int:
         """Of a connection; no two have the same, whatever door they came through."""

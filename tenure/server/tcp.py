@@ -34,6 +34,7 @@ from tenure.wire.translate import TRANSLATORS
 VERSION = 1
 EVENTS_PAGE = 1_000
 EVENTS_WAIT_MS = 60_000
+NAMES = {kind: name for commands in (c.COMMANDS, c.IN_FULL) for name, kind in commands.items()}
 WAITS = (c.Pull, c.WaitJob, c.ReadEvents, c.GetLogs)
 
 log = logging.getLogger("tenure.server")
@@ -198,6 +199,7 @@ class Connection(asyncio.Protocol):
         try:
             message = reader.read(body, self._greeted)
         except Error as error:
+            self._handler.note(self._door.name, "none", error.code)
             self._answer(speech, reader.req_id, error_fields(error))
             return
         warnings = reader.warnings
@@ -207,9 +209,7 @@ class Connection(asyncio.Protocol):
             self._reply(speech, message, warnings, _failed(message, error))
             return
         if isinstance(begun, dict):
-            if warnings:
-                begun["warnings"] = warnings
-            self._answer(speech, message.req_id, begun)
+            self._reply(speech, message, warnings, begun)
             return
         if isinstance(begun, _Pull):
             if not begun.is_told:
@@ -346,7 +346,7 @@ class Connection(asyncio.Protocol):
         try:
             fields = await begun
         except asyncio.CancelledError:
-            self._answer(speech, message.req_id, error_fields(self._ended()))
+            self._reply(speech, message, warnings, error_fields(self._ended()))
             raise
         except Exception as error:
             fields = _failed(message, error)
@@ -358,7 +358,7 @@ class Connection(asyncio.Protocol):
     # Pulls that wait.
 
     def end_pull(self, pull: "_Pull") -> None:
-        self._answer(pull.speech, pull.message.req_id, error_fields(self._ended()))
+        self._reply(pull.speech, pull.message, pull.warnings, error_fields(self._ended()))
         self._forget_pull(pull)
 
     def answer_pull(self, pull: "_Pull", found: Claimed | None) -> None:
@@ -391,6 +391,7 @@ class Connection(asyncio.Protocol):
     def _reply(self, speech: Speech, message: Command, warnings: list[str], fields: Fields) -> None:
         if warnings:
             fields["warnings"] = warnings
+        self._handler.note(self._door.name, NAMES[type(message)], fields.get("code", "ok"))
         self._answer(speech, message.req_id, fields)
 
     def _note_name(self, name: str, speech: Speech) -> None:

@@ -4,6 +4,7 @@ The verbs of a store are asked through each door. What a token does not reach is
 exist: whole answers are compared, with only the name or number that was asked for taken out.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -226,6 +227,29 @@ async def world(tmp_path: Path, exits: AsyncExitStack) -> World:
 async def scoped(tmp_path: Path, exits: AsyncExitStack) -> World:
     """The jobs are of the guests' tenant, in a queue that the token `some` does not reach."""
     return await world_of("acme", tmp_path, exits)
+
+
+# What is counted.
+
+
+@through_every_door
+async def test_requests_are_counted_by_door_command_and_outcome(door: str, world: World) -> None:
+    """Those that were answered at once, those that waited, and those that were refused."""
+    guest = await world.guest(door, "mine")
+    world.house.server.handler.answered.clear()
+    patient = make_claim(("mail",), 1, 60_000, "w")
+    waiting = asyncio.create_task(guest.hear(lambda s, c, n: s.claim(c, patient, n), 0))
+    while not world.house.store._engine.waiting_claims():
+        await asyncio.sleep(0)
+    await guest.hear(lambda s, c, n: s.enqueue(c, job(), n), 0)
+    await waiting
+    await guest.hear(lambda s, c, n: s.explain(c, ABSENT, n), 0)
+    counted = {(name, outcome): count for (at, name, outcome), count in world.house.server.handler.answered.items()}
+    names, refused = {
+        "grpc": (("Enqueue", "Claim", "Explain"), "JobNotFound"),
+        "http": (("PUSHB", "PULLB", "EXPLAIN"), "404"),
+    }.get(door, (("PUSHB", "PULLB", "EXPLAIN"), "JobNotFound"))
+    assert counted == {(names[0], "ok"): 1, (names[1], "ok"): 1, (names[2], refused): 1}
 
 
 # One store.

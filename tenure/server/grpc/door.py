@@ -174,7 +174,9 @@ class GrpcDoor(grpc.GenericRpcHandler):
         """Whatever goes wrong becomes a status."""
         refused: Error
         try:
-            return await serving
+            found = await serving
+            self.handler.note("grpc", name, "ok")
+            return found
         except InvalidRequest as error:
             refused = in_core_terms(error, name.lower())
         except Error as error:
@@ -190,6 +192,7 @@ class GrpcDoor(grpc.GenericRpcHandler):
         except Exception as error:
             log.exception("%s failed", name)
             refused = Internal(f"{name} failed: {error!r}; see the server's log")
+        self.handler.note("grpc", name, refused.code)
         return await refuse(context, refused)
 
     def speech(self) -> Speech:

@@ -81,11 +81,11 @@ class Api:
             if leaf.command is c.ReadEvents and EVENT_STREAM in headers.get(b"accept", b""):
                 follower = Follower(self._speeches[JSON_FORMAT], self.ask)
                 await follower.follow(caller, message, headers, receive, send)
-                self._metrics.note("http", "SUBSCRIBE", "ok", time.perf_counter() - began)
+                self._metrics.note("SUBSCRIBE", "ok", time.perf_counter() - began)
                 return
             made = await self._work(leaf, caller, message, headers, reads or JSON_FORMAT, form, receive)
         except Gone:
-            self._metrics.note("http", label, "gone", time.perf_counter() - began)
+            self._metrics.note(label, "gone", time.perf_counter() - began)
             return
         except Refusal as refusal:
             made = refuse(refusal, form)
@@ -94,7 +94,7 @@ class Api:
         except Exception as error:
             log.exception("%s failed", label)
             made = say_error(Internal(f"{label} failed: {type(error).__name__}; see the server's log"), form)
-        self._metrics.note("http", label, made.outcome, time.perf_counter() - began)
+        self._metrics.note(label, made.outcome, time.perf_counter() - began)
         await send({"type": "http.response.start", "status": made.status, "headers": made.headers})
         await send({"type": "http.response.body", "body": made.body})
 

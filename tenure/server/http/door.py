@@ -30,7 +30,7 @@ log = logging.getLogger("tenure.server")
 
 class HttpDoor:
     def __init__(self, handler: Handler, gate: Gate, cors_origins: tuple[str, ...] = ()) -> None:
-        self.metrics = Metrics()
+        self.metrics = Metrics(handler)
         self.sockets = tcp.Door(handler, gate, "ws")
         self._guard = Guard(gate, cors_origins)
         self._api = Api(handler, self._guard, self.metrics)

@@ -5,9 +5,11 @@ Labels are bounded: commands and statuses are few, and of the queues the largest
 
 from collections.abc import Iterator
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from tenure.server.handler import Handler
 
 QUEUES_SHOWN = 200
 OTHER = "(other)"  # no queue can have this name
@@ -16,38 +18,43 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    def __init__(self) -> None:
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
         self.registry = CollectorRegistry(auto_describe=True)
-        labels = ("door", "command", "outcome")
-        self._requests = Counter("tenure_requests", "Requests that were answered.", labels, registry=self.registry)
         self._seconds = Histogram(
             "tenure_request_seconds",
-            "Time from a request's head to its answer, what it waited included.",
-            ("door", "command"),
+            "Time from a request's head to its answer over HTTP, what it waited included.",
+            ("command",),
             registry=self.registry,
             buckets=BUCKETS_S,
         )
-        self._children: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
+        self._children: dict[str, Histogram] = {}
 
-    def note(self, door: str, command: str, outcome: str, seconds: float) -> None:
-        key = (door, command, outcome)
-        child = self._children.get(key)
+    def note(self, command: str, outcome: str, seconds: float) -> None:
+        """Of a request over HTTP."""
+        self._handler.note("http", command, outcome)
+        child = self._children.get(command)
         if child is None:
-            child = self._children[key] = (self._requests.labels(*key), self._seconds.labels(door, command))
-        child[0].inc()
-        child[1].observe(seconds)
+            child = self._children[command] = self._seconds.labels(command)
+        child.observe(seconds)
 
     def show(self, counts: dict[str, dict[str, int]]) -> bytes:
         jobs = CollectorRegistry(auto_describe=False)
-        jobs.register(_Jobs(counts))
+        jobs.register(_Counted(self._handler, counts))
         return generate_latest(self.registry) + generate_latest(jobs)
 
 
-class _Jobs(Collector):
-    def __init__(self, counts: dict[str, dict[str, int]]) -> None:
+class _Counted(Collector):
+    def __init__(self, handler: Handler, counts: dict[str, dict[str, int]]) -> None:
+        self._handler = handler
         self._counts = counts
 
     def collect(self) -> Iterator[Metric]:
+        labels = ("door", "command", "outcome")
+        requests = CounterMetricFamily("tenure_requests", "Requests that were answered.", labels=labels)
+        for key, count in self._handler.answered.items():
+            requests.add_metric(key, count)
+        yield requests
         family = GaugeMetricFamily("tenure_jobs", "Jobs by queue and state.", labels=("queue", "state"))
         for queue, states in shown(self._counts).items():
             for state, count in states.items():

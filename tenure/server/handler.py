@@ -231,6 +231,7 @@ class Handler:
                 await self.store.settle(Context(tenants=(ANY_TENANT,)), release, self.clock())
             except Error as error:
                 log.warning("%d leases could not be released and will expire: %s", len(release.ids), error)
+        self._arm()
 
     # Changes: told to the audit, and to workers whose job is cancelled.
 

@@ -1,6 +1,7 @@
 """To a caller of some queues only, a dependency on a job of another queue is one on a job that does not exist.
 
-The store is asked with a number in its place that no job has, and what it says of that is said of the job.
+The store is asked with a number in its place that no job has, and what it says of that is said of the job. The same
+with a job that was removed: how it ended is still known to the store, but not in which queue.
 """
 
 from collections.abc import Iterable
@@ -49,8 +50,6 @@ async def hide(store: Store, caller: Caller, context: Context, batches: list[Bat
     if not wanted:
         return Hidden()
     jobs = await store.get(context, wanted, [], now)
-    hidden = Hidden(
-        id for id, job in zip(wanted, jobs, strict=True) if job is not None and not caller.reaches(job.queue)
-    )
+    hidden = Hidden(id for id, job in zip(wanted, jobs, strict=True) if job is None or not caller.reaches(job.queue))
     hidden.put_in(batches)
     return hidden

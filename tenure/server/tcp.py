@@ -37,6 +37,8 @@ EVENTS_WAIT_MS = 60_000
 NAMES = {kind: name for commands in (c.COMMANDS, c.IN_FULL) for name, kind in commands.items()}
 WAITS = (c.Pull, c.WaitJob, c.ReadEvents, c.GetLogs)
 
+Said = Fields | tuple[Fields, Claimed]  # an answer; with the jobs that it leases
+
 log = logging.getLogger("tenure.server")
 
 
@@ -211,8 +213,11 @@ class Connection(asyncio.Protocol):
         if isinstance(begun, dict):
             self._reply(speech, message, warnings, begun)
             return
+        if isinstance(begun, tuple):
+            self._reply(speech, message, warnings, *begun)
+            return
         if isinstance(begun, _Pull):
-            if not begun.is_told:
+            if not begun.is_told and begun.key is None:
                 begun.key = self._keep(message.req_id, begun, True)
             return
         work = self._finish(speech, message, warnings, begun)
@@ -255,7 +260,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(
         self, speech: Speech, message: Command, warnings: list[str]
-    ) -> "Fields | Coroutine[Any, Any, Fields] | _Pull":
+    ) -> "Said | Coroutine[Any, Any, Said] | _Pull":
         """The answer, when that takes no wait."""
         translate = TRANSLATORS.get(type(message))
         if translate is None:
@@ -290,7 +295,7 @@ class Connection(asyncio.Protocol):
         context: Context,
         call: Call,
         now: Now,
-    ) -> "Fields | Coroutine[Any, Any, Fields] | _Pull":
+    ) -> "Said | Coroutine[Any, Any, Said] | _Pull":
         found: Any
         if message.timeout:
             pull = _Pull(self, speech, message, warnings, caller, context, call)
@@ -304,11 +309,11 @@ class Connection(asyncio.Protocol):
             return self._carry_out(caller, context, call)
         return self._leased(call, found)
 
-    def _leased(self, call: Call, found: Claimed) -> Fields:
+    def _leased(self, call: Call, found: Claimed) -> tuple[Fields, Claimed]:
         try:
             if self._is_gone():
                 raise Unavailable("the connection was closed")
-            return call.answer(found)
+            return call.answer(found), found
         except Exception:
             self._handler.give_back_soon(found)
             raise
@@ -327,30 +332,23 @@ class Connection(asyncio.Protocol):
     def _is_gone(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
-    async def _carry_out(self, caller: Caller, context: Context, call: Call) -> Fields:
+    async def _carry_out(self, caller: Caller, context: Context, call: Call) -> Said:
         found = await self._handler.carry_out(caller, context, call)
-        try:
-            fields = call.answer(found)
-        except Error:
-            raise
-        except BaseException:
-            await self._handler.give_back(found)
-            raise
-        if self._is_gone():
-            await self._handler.give_back(found)
-        return fields
+        return self._leased(call, found) if isinstance(found, Claimed) else call.answer(found)
 
     async def _finish(
-        self, speech: Speech, message: Command, warnings: list[str], begun: Coroutine[Any, Any, Fields]
+        self, speech: Speech, message: Command, warnings: list[str], begun: Coroutine[Any, Any, Said]
     ) -> None:
+        leased = None
         try:
-            fields = await begun
+            said = await begun
+            fields, leased = said if isinstance(said, tuple) else (said, None)
         except asyncio.CancelledError:
             self._reply(speech, message, warnings, error_fields(self._ended()))
             raise
         except Exception as error:
             fields = _failed(message, error)
-        self._reply(speech, message, warnings, fields)
+        self._reply(speech, message, warnings, fields, leased)
 
     def _ended(self) -> Error:
         return Unavailable(STOPPING) if self._door.is_closing else Timeout("the request was ended")
@@ -365,17 +363,29 @@ class Connection(asyncio.Protocol):
         """This is said within a step of the store that another connection asked for: nothing new is begun here."""
         self._forget_pull(pull)
         if found is None:
-            self._keep_task(pull.message.req_id, self._pull_again(pull), True)
+            pull.wait, pull.is_told = None, False
+            pull.key = self._keep(pull.message.req_id, pull, True)
+            asyncio.get_running_loop().call_soon(self._pull_again, pull)
             return
+        leased = None
         try:
-            fields = self._leased(pull.call, found)
+            fields, leased = self._leased(pull.call, found)
         except Exception as error:
             fields = _failed(pull.message, error)
-        self._reply(pull.speech, pull.message, pull.warnings, fields)
+        self._reply(pull.speech, pull.message, pull.warnings, fields, leased)
 
-    async def _pull_again(self, pull: "_Pull") -> None:
+    def _pull_again(self, pull: "_Pull") -> None:
+        if pull.is_told:
+            return  # it was ended meanwhile
         rest = self._carry_out(pull.caller, pull.context, pull.call)
-        await self._finish(pull.speech, pull.message, pull.warnings, rest)
+        work = self._finish(pull.speech, pull.message, pull.warnings, rest)
+        try:
+            first = work.send(None)
+        except StopIteration:
+            self._forget_pull(pull)
+            return
+        self._forget_pull(pull)
+        self._keep_task(pull.message.req_id, _Rest(work, first), True)
 
     def _forget_pull(self, pull: "_Pull") -> None:
         if pull.key is None:
@@ -388,11 +398,20 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._go_on)
         self._note_idle()
 
-    def _reply(self, speech: Speech, message: Command, warnings: list[str], fields: Fields) -> None:
+    def _reply(
+        self,
+        speech: Speech,
+        message: Command,
+        warnings: list[str],
+        fields: Fields,
+        leased: Claimed | None = None,
+    ) -> None:
+        """What was `leased` goes back when that cannot be said."""
         if warnings:
             fields["warnings"] = warnings
         self._handler.note(self._door.name, NAMES[type(message)], fields.get("code", "ok"))
-        self._answer(speech, message.req_id, fields)
+        if not self._answer(speech, message.req_id, fields) and leased is not None:
+            self._handler.give_back_soon(leased)
 
     def _note_name(self, name: str, speech: Speech) -> None:
         if name not in self._names and len(self._names) >= limit.WORKERS_PER_CONNECTION:
@@ -500,10 +519,12 @@ class Connection(asyncio.Protocol):
 
     # Answers.
 
-    def _answer(self, speech: Speech, id: object, fields: Fields) -> None:
+    def _answer(self, speech: Speech, id: object, fields: Fields) -> bool:
+        """Whether this was said, and nothing in its place."""
         transport = self._transport
         if transport is None or transport.is_closing():
-            return
+            return False
+        is_said = True
         if "ok" not in fields and "event" not in fields:
             fields["ok"] = True
         if id is not None:
@@ -513,15 +534,19 @@ class Connection(asyncio.Protocol):
             body = form.encode(fields)
         except Exception as error:
             log.exception("an answer could not be written")
+            is_said = False
             fields = error_fields(Internal(f"the answer could not be written: {error!r}"))
             body = form.encode(fields if id is None else {**fields, "reqId": id})
         if len(body) > limit.MESSAGE_BYTES_MAX:
+            is_said = False
             too_large = error_fields(PayloadTooLarge(len(body), limit.MESSAGE_BYTES_MAX, "answer"))
             body = form.encode({**too_large, **({} if id is None else {"reqId": id})})
         transport.write(self._cut.wrap(body) if self._cut is not None else body)
         if self._is_full and transport.get_write_buffer_size() > limit.UNSENT_BYTES_MAX:
             log.warning("a connection does not read its answers and was ended")
             transport.abort()
+            return False
+        return is_said
 
     def _drop(self) -> None:
         if self._transport is not None:
@@ -536,7 +561,9 @@ class Connection(asyncio.Protocol):
         for task in self._follows.values():
             task.cancel()
         for key in list(self._waits):
-            self._calls[key].cancel()
+            call = self._calls.get(key)  # one that gives up may let another be told
+            if call is not None:
+                call.cancel()
         if self._calls:
             self._is_idle = asyncio.Event()
             try:
@@ -584,6 +611,9 @@ class _Pull:
         self.connection.answer_pull(self, found)
 
     def cancel(self) -> None:
+        if self.is_told:
+            return
+        self.is_told = True
         if self.wait is not None:
             self.wait.give_up()
         self.connection.end_pull(self)

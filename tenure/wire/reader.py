@@ -36,8 +36,7 @@ class Reader:
 
     def read(self, body: bytes, is_strict: bool) -> Command:
         """`is_strict` refuses fields that it does not know; else they are ignored, with a warning."""
-        if self.warnings:
-            self.warnings = []
+        self.warnings = []  # the last list may be that of a command that still waits
         try:
             found: Command = self._read(body)
             return found
@@ -46,7 +45,6 @@ class Reader:
 
     def _read_slowly(self, body: bytes, is_strict: bool) -> Command:
         self.req_id = None
-        self.warnings = []  # the last list may be that of a command that still waits
         try:
             fields: dict[str, Raw] = self._fields(body)
         except NONSENSE as error:

@@ -70,7 +70,7 @@ def _report(found: LoadReport) -> Fields:
 
 def _claim_of(s: Speech, m: c.Pull, n: int) -> Claim:
     """The same object for the same wish: a worker asks for the same again and again."""
-    if m.queues or m.tasks:
+    if m.queues or m.tasks is not None:
         return _new_claim(m, n)
     key = (m.queue, n, m.timeout, m.worker, m.max_bytes, m.lease, m.order)
     found = s.claims.get(key)

@@ -6,6 +6,7 @@ begin (`_admit`), when an answer may leave (`_sure`), and hands out the outbox w
 """
 
 import asyncio
+import logging
 from typing import cast
 
 from tenure.core import bound
@@ -19,6 +20,8 @@ from tenure.engine.engine import Engine
 from tenure.store.contract import Told, Wait
 
 WAITERS_MAX = 100_000
+
+log = logging.getLogger("tenure")
 
 
 class _Wait:
@@ -36,8 +39,13 @@ class _Wait:
 
     def set_result(self, answer: object) -> None:
         told, self._told = self._told, None
-        if told is not None:
+        if told is None:
+            return
+        try:
             told(cast("Claimed", answer), None)
+        except Exception:
+            log.exception("who waited for a claim could not be told")
+            self._store.take_back(answer)
 
     def set_exception(self, error: Error) -> None:
         told, self._told = self._told, None
@@ -196,6 +204,9 @@ class EmbeddedStore:
         wait = self._waiting[answer.ticket] = _Wait(self, answer.ticket, told)
         self._deliver_at_once(now)
         return wait
+
+    def take_back(self, answer: object) -> None:
+        self._untaken(answer)
 
     def withdraw(self, ticket: int) -> None:
         if self._waiting.pop(ticket, None) is not None and self._opened is not None:

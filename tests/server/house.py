@@ -12,7 +12,7 @@ from tenure.server.config import Settings, Token
 from tenure.server.server import Server
 from tenure.server.tcp import Connection, Door
 from tenure.store.embedded.memory import MemoryStore
-from tenure.store.embedded.store import EmbeddedStore
+from tenure.store.embedded.sqlite import SqliteStore
 from tests.server.talk import LINES, Address, Manner, Talk, connect
 
 BEGIN_MS: Final = 1_700_000_000_000
@@ -31,9 +31,9 @@ class Clock:
 
 
 class House:
-    def __init__(self, settings: Settings, store: EmbeddedStore | None = None) -> None:
+    def __init__(self, settings: Settings, store: MemoryStore | SqliteStore | None = None) -> None:
         self.clock = Clock()
-        self.store: EmbeddedStore = store or MemoryStore()
+        self.store: MemoryStore | SqliteStore = store or MemoryStore()
         self.server = Server(settings, self.store, self.clock)
         self._talks: list[Talk] = []
 
@@ -76,7 +76,7 @@ class House:
 
 
 @asynccontextmanager
-async def serving(store: EmbeddedStore | None = None, **settings: Any) -> AsyncIterator[House]:
+async def serving(store: MemoryStore | SqliteStore | None = None, **settings: Any) -> AsyncIterator[House]:
     house = House(Settings(**{"tcp_port": 0, "http": False, "grpc": False, **settings}), store)
     await house.server.start()
     house.server.handler._arm = lambda: None

@@ -90,7 +90,7 @@ class JobFields(Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=
     trace: str | UnsetType = UNSET
 
 
-class JustData(Struct, forbid_unknown_fields=True):
+class JustData(Struct, forbid_unknown_fields=True, gc=False):
     """A job of a batch that asks for nothing of its own: most of them."""
 
     data: Raw

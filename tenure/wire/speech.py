@@ -22,6 +22,7 @@ from tenure.wire.option import JustData, asked, split
 from tenure.wire.reader import Reader
 
 OPTIONS_KEPT = 1_000
+JUST_DATA = frozenset({JustData})
 OLD_STATES = {
     "ready": "waiting",
     "scheduled": "delayed",
@@ -105,9 +106,12 @@ class Speech:
             raise InvalidRequest("payloads", len(jobs), f"a batch has at most {bound.BATCH_ITEMS_MAX} items")
         shared = asked(message)
         codec = message.codec
-        if all(type(job) is JustData for job in jobs):
+        if {type(job) for job in jobs} <= JUST_DATA:
             options, extras = self.job(shared, message.queue)
-            payloads = [kept(job.data, codec, self.form) for job in jobs]
+            if codec is UNSET:
+                payloads = [bytes(job.data) for job in jobs]
+            else:
+                payloads = [kept(job.data, codec, self.form) for job in jobs]
             return Batch(options, payloads, None if extras is None else [extras] * len(jobs), None), {}
         return self._mixed(shared, message.queue, jobs)
 

@@ -202,9 +202,9 @@ async def pushed_per_second(port: int, size: int, jobs: int) -> float:
 async def measure_batches(report: Report, mode: str, quick: bool) -> None:
     reference = 0.0
     for size in (1, 10, 100, 1_000, 10_000):
-        jobs = min(size * (2_000 if size < 100 else 20_000), WAITING_MAX) // (6 if quick else 1)
+        jobs = min(size * (2_000 if size < 100 else 20_000), WAITING_MAX) // (10 if quick else 1)
         found: list[float] = []
-        for _ in range(3):
+        for _ in range(1 if quick else 3):
             with served(mode) as port:
                 found.append(await pushed_per_second(port, size, jobs))
         rate = statistics.median(found)
@@ -352,11 +352,11 @@ async def main() -> None:
             os.sync()
             with served(mode, pinned=True) as port, apart():
                 await measure_single(report, mode, port, echo_port, 400 if quick else 2_000)
-                await measure_connections(report, mode, port, echo_port, 0.3 if quick else 1.0)
+                await measure_connections(report, mode, port, echo_port, 0.2 if quick else 1.0)
                 await measure_wake(report, mode, port, echo_port, 300 if quick else 1_000)
-                await measure_waiters(report, mode, port, 0.3 if quick else 1.0)
+                await measure_waiters(report, mode, port, 0.2 if quick else 1.0)
             with served(mode) as port:
-                await measure_process(report, mode, port, 200_000 if quick else 1_000_000)
+                await measure_process(report, mode, port, 100_000 if quick else 1_000_000)
             await measure_batches(report, mode, quick)
 
 

@@ -117,6 +117,7 @@ async def test_a_writer_that_cannot_open_the_file_says_so_and_tries_again(tmp_pa
 def set_epoch(path: Path, by: int) -> None:
     with apsw.Connection(str(path)) as db:
         db.set_busy_timeout(10_000)
+        db.set_busy_timeout(20_000)
         write_meta(db, {"epoch": int_of(one(db, "SELECT value FROM meta WHERE key = 'epoch'")) + by})
 
 

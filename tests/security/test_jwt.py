@@ -19,7 +19,10 @@ from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, Unauthenticated, Unavailable
 from tenure.core.tenant import OPERATOR, WORKER
 from tenure.server.auth import Gate
+from tenure.server.handler import Handler
 from tenure.server.jwt import JwtGate, JwtSettings
+from tenure.store.embedded.memory import MemoryStore
+from tenure.wire.speech import Call
 
 RSA = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
 OTHER = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
@@ -150,6 +153,8 @@ async def test_a_caller_is_verified_once_and_expires(keys: Path) -> None:
     now = Now(now.wall_ms + 700_000, 700_000)
     with pytest.raises(Unauthenticated, match="expired"):
         caller.spend()
+    with pytest.raises(Unauthenticated, match="expired"):
+        Handler(MemoryStore(), lambda: now, lambda: None).admit(caller, Call("count", ("",), dict))
     assert door.stranger() is None
     with pytest.raises(Unauthenticated):
         door.caller("no token")

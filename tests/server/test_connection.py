@@ -476,12 +476,15 @@ async def test_request_that_works_is_not_cut_off_by_a_stop() -> None:
     store = SlowStore()
     async with serving(store) as house:
         talk: Talk = await house.talk(LINES, hello=False)
-        talk.send("PUSH", queue="mail", data=1)
+        talk.send("PUSH", queue="mail", data=1, reqId=1)
         await house.until_calls(1)
         stopping = asyncio.create_task(house.server.stop())
         while not house.doors[0].is_closing:
             await asyncio.sleep(0)
         assert not stopping.done()
+        talk.send("PUSH", queue="mail", data=2, reqId=2)
+        refused = await talk.receive()
+        assert (refused["reqId"], refused["code"]) == (2, "Unavailable")
         store.is_safe.set()
         assert (await talk.receive())["ok"] is True
         await stopping

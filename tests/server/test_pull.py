@@ -9,6 +9,7 @@ from tenure.client.clock import read_clock
 from tenure.server.handler import Handler
 from tenure.store.embedded.memory import MemoryStore
 from tenure.store.embedded.sqlite import SqliteStore
+from tenure.wire import limit
 from tests.server.house import House, serving, token
 from tests.server.talk import FRAMES, LINES, Talk
 
@@ -128,3 +129,52 @@ async def test_how_a_removed_job_out_of_reach_ended_is_not_told_by_a_dependency(
         await free.do(ending, id=id, token=job["token"], **({"error": "broken"} if ending == "FAIL" else {}))
         assert (await bound.ask("PUSH", queue="mine", data=1, depends_on=[id]))["code"] == "DependencyNotFound"
         assert (await free.do("PUSH", queue="mine", data=1, depends_on=[id]))["ok"] is True
+
+
+async def test_who_calls_is_whoever_said_so_last() -> None:
+    """Also where the connection has asked for the same before."""
+    tokens = {"one": token(ONE, tenants=("one",)), "two": token(TWO, tenants=("two",))}
+    async with serving(tokens=tokens) as house:
+        talk = await house.talk(LINES, token=ONE)
+        first = (await talk.do("PUSH", queue="mail", data=1))["id"]
+        await talk.do("AUTH", token=TWO)
+        second = (await talk.do("PUSH", queue="mail", data=1))["id"]
+        assert (await talk.do("GETJOB", id=second))["job"]["tenant"] == "two"
+        assert (await talk.ask("GETJOB", id=first))["code"] == "JobNotFound"
+
+
+class Clogged(asyncio.Transport):
+    """Nobody reads at the other end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_aborted = False
+
+    def write(self, data: object) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return limit.UNSENT_BYTES_MAX + 1
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def pause_reading(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def test_connection_that_reads_nothing_is_ended_and_its_job_goes_back() -> None:
+    async with serving() as house:
+        talk, clogged = await house.talk(LINES), Clogged()
+        connection = house.doors[0].protocol()
+        connection.connection_made(clogged)
+        connection.data_received(b'{"cmd":"PULL","queue":"mail","timeout":60000,"reqId":1}\n')
+        connection.pause_writing()
+        id = (await talk.do("PUSH", queue="mail", data=1))["id"]
+        assert clogged.is_aborted
+        connection.connection_lost(None)
+        await house.server.handler.settled()
+        assert (await talk.do("GETSTATE", id=id))["state"] == "ready"

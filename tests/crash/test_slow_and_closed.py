@@ -1,6 +1,7 @@
 """A disk that hangs or turns read-only, a file that cannot be opened or was taken over: who waits, who is told."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -115,10 +116,12 @@ async def test_a_writer_that_cannot_open_the_file_says_so_and_tries_again(tmp_pa
 
 
 def set_epoch(path: Path, by: int) -> None:
-    with apsw.Connection(str(path)) as db:
+    """A transaction that reads before it writes would be refused when the store commits in between."""
+    with closing(apsw.Connection(str(path))) as db:
         db.set_busy_timeout(10_000)
-        db.set_busy_timeout(20_000)
+        db.execute("BEGIN IMMEDIATE")
         write_meta(db, {"epoch": int_of(one(db, "SELECT value FROM meta WHERE key = 'epoch'")) + by})
+        db.execute("COMMIT")
 
 
 async def test_a_file_that_was_taken_over_is_lost_for_good(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ COMPILED_ENV := TENURE_BUILD=compiled PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
 # The doors and the client are not compiled: their longest suites run once, on the compiled engine where there is one.
-DOORS := tests/conformance/test_server.py tests/http/test_conformance.py tests/grpc/test_conformance.py tests/server/test_fuzz.py
+DOORS := tests/conformance/test_server.py tests/conformance/test_joined.py tests/http/test_conformance.py tests/grpc/test_conformance.py tests/server/test_fuzz.py
 DOORS_ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(DOORS)); fi)
 
 HAS_COMPILED := [ "$${TENURE_COMPILE:-}" != 0 ] && [ -f $(COMPILED_STAMP) ]

@@ -6,7 +6,7 @@ answered exactly as if it did not exist.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from tenure.core import bound, request
@@ -56,7 +56,6 @@ SUBJECT_ROLES = {
     request.TENANT: ADMIN,
     request.STORE: ADMIN,
 }
-PROMPT = frozenset({"enqueue", "claim", "settle", "extend"})
 WAITS = frozenset({"watch", "events", "stream"})  # when their last argument says so
 STOPPING = "the server is stopping; connect again"
 OP_CHARS_MAX = 200
@@ -116,7 +115,7 @@ class Handler:
         self.requests = 0  # so far
         self.answered: dict[tuple[str, str, str], int] = {}  # by door, command and outcome
         self._connections = 0
-        self._giving_back: set[asyncio.Task[None]] = set()
+        self._duties: set[asyncio.Task[None]] = set()
 
     def note(self, door: str, command: str, outcome: str) -> None:
         key = (door, command, outcome)
@@ -165,7 +164,7 @@ class Handler:
 
     def at_once(self, caller: Caller, context: Context, call: Call, now: Now) -> Any | None:
         """What the store answers, when that takes no wait. None: it is to be carried out."""
-        if self._prompt is None or not caller.is_free or call.verb not in PROMPT:
+        if self._prompt is None or not caller.is_free:
             return None
         return self._prompt.at_once(context, call.arguments[0], now)
 
@@ -208,14 +207,20 @@ class Handler:
             raise InvalidRequest("opId", text, f"its counter is {OP_COUNTER_MAX} at most")
         return OpId(f"{caller.key}/{session}", int(counter))
 
-    def give_back_soon(self, found: Claimed) -> None:
-        task = asyncio.get_running_loop().create_task(self.give_back(found))
-        self._giving_back.add(task)
-        task.add_done_callback(self._giving_back.discard)
+    def see_to(self, duty: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Done to its end, whoever goes away meanwhile, and before the store is closed."""
+        task = asyncio.get_running_loop().create_task(duty)
+        self._duties.add(task)
+        task.add_done_callback(self._duties.discard)
+        return task
 
     async def settled(self) -> None:
-        """Whatever goes on without a request is done."""
-        await asyncio.gather(*self._giving_back, return_exceptions=True)
+        """Until all duties are done."""
+        while self._duties:
+            await asyncio.gather(*self._duties, return_exceptions=True)
+
+    def give_back_soon(self, found: Claimed) -> None:
+        _ = self.see_to(self.give_back(found))
 
     async def give_back(self, found: object) -> None:
         """What was leased to a caller that cannot be told."""

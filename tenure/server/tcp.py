@@ -217,15 +217,20 @@ class Connection(asyncio.Protocol):
             self._reply(speech, message, warnings, *begun)
             return
         if isinstance(begun, _Pull):
-            if not begun.is_told and begun.key is None:
+            if not begun.is_over:
                 begun.key = self._keep(message.req_id, begun, True)
             return
-        work = self._finish(speech, message, warnings, begun)
+        self._start(message.req_id, self._finish(speech, message, warnings, begun), isinstance(message, WAITS))
+
+    def _start(self, id: object, work: Coroutine[Any, Any, None], is_wait: bool) -> None:
+        """Begin it here; what is left of it goes on in a task."""
         try:
             first = work.send(None)
         except StopIteration:
             return
-        self._keep_task(message.req_id, _Rest(work, first), isinstance(message, WAITS))
+        task = asyncio.get_running_loop().create_task(_Rest(work, first))
+        key = self._keep(id, task, is_wait)
+        task.add_done_callback(lambda _: self._kept(key, id is None))
 
     def _keep(self, id: object, call: "asyncio.Task[None] | _Pull", is_wait: bool) -> object:
         """Note that it waits for something; answers under which key."""
@@ -241,11 +246,6 @@ class Connection(asyncio.Protocol):
         if is_wait:
             self._waits.add(key)
         return key
-
-    def _keep_task(self, id: object, rest: Coroutine[Any, Any, None], is_wait: bool) -> None:
-        task = asyncio.get_running_loop().create_task(rest)
-        key = self._keep(id, task, is_wait)
-        task.add_done_callback(lambda _: self._kept(key, id is None))
 
     def _kept(self, key: object, was_ordered: bool) -> None:
         self._calls.pop(key, None)
@@ -284,30 +284,20 @@ class Connection(asyncio.Protocol):
         call = translate(speech, message)
         self._note_name(message.worker, speech)
         handler.admit(caller, call)
-        return self._pull(speech, message, warnings, caller, self._context_of(caller, message), call, now)
-
-    def _pull(
-        self,
-        speech: Speech,
-        message: c.Pull,
-        warnings: list[str],
-        caller: Caller,
-        context: Context,
-        call: Call,
-        now: Now,
-    ) -> "Said | Coroutine[Any, Any, Said] | _Pull":
-        found: Any
+        context = self._context_of(caller, message)
         if message.timeout:
-            pull = _Pull(self, speech, message, warnings, caller, context, call)
-            found = self._handler.claim_or_wait(caller, context, call, now, pull.told)
-            if found is not None and not isinstance(found, Claimed):
-                pull.wait = found
-                return pull
-        else:
-            found = self._handler.at_once(caller, context, call, now)
+            return self._pull(_Pull(self, speech, message, warnings, caller, context, call), now)
+        found = handler.at_once(caller, context, call, now)
+        return self._carry_out(caller, context, call) if found is None else self._leased(call, found)
+
+    def _pull(self, pull: "_Pull", now: Now) -> "Said | Coroutine[Any, Any, Said] | _Pull":
+        found = self._handler.claim_or_wait(pull.caller, pull.context, pull.call, now, pull.told)
         if found is None:
-            return self._carry_out(caller, context, call)
-        return self._leased(call, found)
+            return self._carry_out(pull.caller, pull.context, pull.call)
+        if isinstance(found, Claimed):
+            return self._leased(pull.call, found)
+        pull.wait = found
+        return pull
 
     def _leased(self, call: Call, found: Claimed) -> tuple[Fields, Claimed]:
         try:
@@ -361,12 +351,11 @@ class Connection(asyncio.Protocol):
 
     def answer_pull(self, pull: "_Pull", found: Claimed | None) -> None:
         """This is said within a step of the store that another connection asked for: nothing new is begun here."""
-        self._forget_pull(pull)
         if found is None:
-            pull.wait, pull.is_told = None, False
-            pull.key = self._keep(pull.message.req_id, pull, True)
+            pull.is_over = False  # it stays among the calls, and goes the long way
             asyncio.get_running_loop().call_soon(self._pull_again, pull)
             return
+        self._forget_pull(pull)
         leased = None
         try:
             fields, leased = self._leased(pull.call, found)
@@ -375,17 +364,11 @@ class Connection(asyncio.Protocol):
         self._reply(pull.speech, pull.message, pull.warnings, fields, leased)
 
     def _pull_again(self, pull: "_Pull") -> None:
-        if pull.is_told:
+        if pull.is_over:
             return  # it was ended meanwhile
-        rest = self._carry_out(pull.caller, pull.context, pull.call)
-        work = self._finish(pull.speech, pull.message, pull.warnings, rest)
-        try:
-            first = work.send(None)
-        except StopIteration:
-            self._forget_pull(pull)
-            return
         self._forget_pull(pull)
-        self._keep_task(pull.message.req_id, _Rest(work, first), True)
+        rest = self._carry_out(pull.caller, pull.context, pull.call)
+        self._start(pull.message.req_id, self._finish(pull.speech, pull.message, pull.warnings, rest), True)
 
     def _forget_pull(self, pull: "_Pull") -> None:
         if pull.key is None:
@@ -583,7 +566,7 @@ def _failed(message: Command, error: Exception) -> Fields:
 class _Pull:
     """A pull that waits for a job, without a task to do so."""
 
-    __slots__ = ("call", "caller", "connection", "context", "is_told", "key", "message", "speech", "wait", "warnings")
+    __slots__ = ("call", "caller", "connection", "context", "is_over", "key", "message", "speech", "wait", "warnings")
 
     def __init__(
         self,
@@ -604,16 +587,16 @@ class _Pull:
         self.call = call
         self.key: object = None  # among the calls of its connection
         self.wait: Wait | None = None
-        self.is_told = False
+        self.is_over = False  # it was told, or ended
 
     def told(self, found: Claimed | None, _error: Error | None) -> None:
-        self.is_told = True
+        self.is_over = True
         self.connection.answer_pull(self, found)
 
     def cancel(self) -> None:
-        if self.is_told:
+        if self.is_over:
             return
-        self.is_told = True
+        self.is_over = True
         if self.wait is not None:
             self.wait.give_up()
         self.connection.end_pull(self)

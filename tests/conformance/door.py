@@ -17,6 +17,15 @@ from tenure.store.contract import VERBS, Capabilities, Store
 from tenure.store.embedded.memory import MemoryStore
 from tenure.wire.format import Format
 
+NO_CONNECTION = "a request has no connection: whoever settles names the token"
+WITHOUT_CONNECTION = {
+    "token_may_be_left_out_on_the_claiming_connection": NO_CONNECTION,
+    "extension_without_a_token_needs_the_claiming_connection": NO_CONNECTION,
+    "reports_may_leave_the_token_out_on_the_claiming_connection": NO_CONNECTION,
+    "connection_that_lost_its_lease_must_name_the_token": NO_CONNECTION,
+    "what_was_leased_to_a_lost_answer_is_released_at_once": "an answer that is written is the client's, read or not",
+}  # what doors cannot show where each request stands alone
+
 Connect = Callable[[Server, str], RemoteStore]
 
 

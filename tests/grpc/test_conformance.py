@@ -6,16 +6,11 @@ from tenure.server.config import Settings
 from tenure.server.server import Server
 from tenure.store.conformance import BEHAVIOURS, Behaviour, name_of
 from tenure.wire.format import MSGPACK_FORMAT
-from tests.conformance.door import check_behind
+from tests.conformance.door import WITHOUT_CONNECTION, check_behind
 from tests.grpc.store import GrpcStore
 
-NO_CONNECTION = "a call has no connection: whoever settles names the token"
 CANNOT = {
-    "token_may_be_left_out_on_the_claiming_connection": NO_CONNECTION,
-    "extension_without_a_token_needs_the_claiming_connection": NO_CONNECTION,
-    "reports_may_leave_the_token_out_on_the_claiming_connection": NO_CONNECTION,
-    "connection_that_lost_its_lease_must_name_the_token": NO_CONNECTION,
-    "what_was_leased_to_a_lost_answer_is_released_at_once": "an answer that is written is the client's, read or not",
+    **WITHOUT_CONNECTION,
     "wrong_field_of_a_record_is_refused_by_name": "fields have types: a value of another one cannot be said",
 }
 

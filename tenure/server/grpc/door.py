@@ -7,7 +7,7 @@ released.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -75,7 +75,6 @@ class GrpcDoor(grpc.GenericRpcHandler):
         self._speech = Speech(Reader(MSGPACK_FORMAT))
         self._methods = {f"/{SERVICE.full_name}/{method.name}": self._method(method) for method in SERVICE.methods}
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._duties: set[asyncio.Task[None]] = set()
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
 
@@ -112,15 +111,6 @@ class GrpcDoor(grpc.GenericRpcHandler):
             for stream in list(streams):
                 stream.stop()
         await self._server.stop(patience_s)
-        while self._duties:
-            await asyncio.gather(*self._duties)
-
-    def see_to(self, duty: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Done to its end, whoever goes away meanwhile, and before the store is closed."""
-        task = asyncio.get_running_loop().create_task(duty)
-        self._duties.add(task)
-        task.add_done_callback(self._duties.discard)
-        return task
 
     # Workers that can be told.
 
@@ -215,7 +205,7 @@ class GrpcDoor(grpc.GenericRpcHandler):
         try:
             await context.write(response.bounded(asking.answer(found)))
         except BaseException:
-            await asyncio.shield(self.see_to(self.handler.give_back(found)))
+            await asyncio.shield(self.handler.see_to(self.handler.give_back(found)))
             raise
 
     async def execute(self, calling: Calling, asked: Asked, call: Call) -> Any:

@@ -94,7 +94,7 @@ class WorkStream:
         try:
             await self._run()
         finally:
-            await asyncio.shield(self._door.see_to(self._end()))
+            await asyncio.shield(self._handler.see_to(self._end()))
 
     def _begin(self, first: pb.WorkRequest) -> None:
         if first.WhichOneof("what") != "open":

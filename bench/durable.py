@@ -20,7 +20,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench.report import Report, arguments
+from bench.report import Report, arguments, percentile
 from tenure.client.clock import read_clock
 from tenure.client.driver import Driver
 from tenure.core.bound import make_options
@@ -137,11 +137,6 @@ def append_seconds(path: Path, size: int, rounds: int) -> list[float]:
         spent.append(time.perf_counter() - began)
     os.close(file)
     return spent
-
-
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
 # Figures.

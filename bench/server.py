@@ -24,7 +24,8 @@ from typing import Any, cast
 import msgspec
 import uvloop
 
-from bench.report import Report, arguments
+from bench.durable import append_seconds
+from bench.report import Report, arguments, percentile
 from tenure.client.clock import read_clock
 from tenure.client.remote import RemoteStore
 from tenure.core.request import Claim, Pick, Settle
@@ -42,11 +43,6 @@ CORES = sorted(os.sched_getaffinity(0))
 def packed(**fields: object) -> bytes:
     body = msgspec.msgpack.encode(fields)
     return len(body).to_bytes(4) + body
-
-
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
 class Line(asyncio.Protocol):
@@ -146,6 +142,16 @@ async def measure_single(report: Report, mode: str, port: int, echo_port: int, c
         for share, label in ((0.5, "p50"), (0.99, "p99")):
             own, other = percentile(found, share) * 1e6, percentile(echoes, share) * 1e6
             report.add(f"server.{name}.{label}.{mode}", own, "us", other, own / other)
+    if mode == "fsync":
+        may_take = 1.6 * percentile(echoes, 0.5) + 1.5 * percentile(synced(count), 0.5)
+        own = percentile(pulls, 0.5)
+        report.add("server.pull.disk.fsync", own * 1e6, "us", may_take * 1e6, own / may_take)
+
+
+def synced(count: int) -> list[float]:
+    """What the disk takes by itself for as many bytes as a push has."""
+    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
+        return append_seconds(Path(folder), 200, count)
 
 
 async def rate_of(lines: list[Line], request: bytes, seconds: float) -> float:

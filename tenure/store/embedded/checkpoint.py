@@ -23,6 +23,7 @@ from tenure.store.embedded.writer import Portion, Writer
 
 PAGES_PER_TURN = 32
 PORTION_BYTES = 1024 * 1024
+GIVE_WAY_S = 0.08  # some fifteen times what a portion takes
 ENTITIES_PER_PORTION = 2_000
 EVENTS_MS = 7 * 86_400_000
 EVENTS_BYTES = 1024 * 1024 * 1024
@@ -36,8 +37,9 @@ QUIET_PAGES = 100
 # What comes in the place of a row is an update, so that the triggers of `sums` see both.
 PUT_PAGES = f"""
 INSERT INTO pages (page, checksum, facts, specs, shown)
-SELECT value ->> 0, value ->> 1, substr(?2, 1 + (value ->> 2), value ->> 3), value -> 4, value -> 5 FROM json_each(?1)
-WHERE {OWNED} = ?3
+SELECT value ->> 0, value ->> 1, substr(?2, 1 + (value ->> 2), value ->> 3),
+    CAST(substr(?2, 1 + (value ->> 4), value ->> 5) AS TEXT), CAST(substr(?2, 1 + (value ->> 6), value ->> 7) AS TEXT)
+FROM json_each(?1) WHERE {OWNED} = ?3
 ON CONFLICT (page) DO UPDATE SET
     checksum = excluded.checksum, facts = excluded.facts, specs = excluded.specs, shown = excluded.shown
 """
@@ -67,11 +69,19 @@ class Checkpoint:
     """One pass."""
 
     def __init__(
-        self, engine: Engine, writer: Writer, position: int, as_of: int, write_down: Callable[[], None]
+        self,
+        engine: Engine,
+        writer: Writer,
+        position: int,
+        as_of: int,
+        write_down: Callable[[], None],
+        gives_way: Callable[[], bool],
     ) -> None:
-        """`write_down` gives the writer a record of everything that changed until now."""
+        """`write_down` gives the writer a record of everything that changed until now; `gives_way` says whether others
+        shall have the writer for a while."""
         self._writer = writer
         self._write_down = write_down
+        self._gives_way = gives_way
         self._position = position
         self._as_of = as_of
         self._unsaved: Unsaved = engine.take_unsaved()
@@ -125,6 +135,8 @@ class Checkpoint:
         self._write_down()
         self._writer.put(portion)
         await portion.done
+        if self._gives_way():
+            await asyncio.sleep(GIVE_WAY_S)
 
 
 class _Statements:
@@ -155,14 +167,14 @@ class _Pages(_Statements):
         self._sheets = sheets
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
-        rows: list[bytes] = []
         heap = _Heap()
-        for sheet in self._sheets:
-            if sheet.facts:
-                place = heap.add(sheet.facts)
-                rows.append(b"[%d,%d,%d,%d,%b,%b]" % (sheet.number, sheet.checksum, *place, sheet.specs, sheet.shown))
+        rows = [
+            (sheet.number, sheet.checksum, *heap.add(sheet.facts), *heap.add(sheet.specs), *heap.add(sheet.shown))
+            for sheet in self._sheets
+            if sheet.facts
+        ]
         if rows:
-            change(db, PUT_PAGES, ((b"[" + b",".join(rows) + b"]").decode(), heap.all(), epoch), len(rows))
+            change(db, PUT_PAGES, (as_json(rows), heap.all(), epoch), len(rows))
         empty = [sheet.number for sheet in self._sheets if not sheet.facts]
         if empty:
             db.execute(DROP_PAGES, (as_json(empty), epoch))

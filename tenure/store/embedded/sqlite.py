@@ -37,6 +37,8 @@ SYNC_S = 0.03
 RESERVE = 1_000_000
 CHECKPOINT_MS = 500
 CHECKPOINT_BYTES = 16 * 1024 * 1024
+ORDINARY_PER_MS = 20  # changes: below it what people see in the file is at most a second old
+JOURNAL_BYTES = 128 * 1024 * 1024  # since the last checkpoint began: then no more way is given
 RETRY_MS = 1_000
 CLOSE_S = 60.0
 EVENT_ROWS = 1_000
@@ -75,6 +77,8 @@ class SqliteStore(StoreWithBlobs):
         self._reserving = False
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_at = 0
+        self._checkpoint_event = 0  # the last one when it began
+        self._is_rush = False  # whether there was more to do than ordinarily
         self._journal_bytes = 0
 
     @property
@@ -99,6 +103,7 @@ class SqliteStore(StoreWithBlobs):
         self._event_seq = self._opened.oldest_event() - 1
         self._event_last = self._file.last_event
         self._checkpoint_at = self._now.elapsed_ms
+        self._checkpoint_event = self._opened.last_event()
         self._writer.start()
         self._reserve()
         if self._shelf is not None:
@@ -472,10 +477,19 @@ class SqliteStore(StoreWithBlobs):
     def _begin_checkpoint(self, now: Now) -> None:
         if self._checkpoint is not None and not self._checkpoint.is_done():
             return
+        last = self._engine.last_event()
+        self._is_rush = last - self._checkpoint_event > ORDINARY_PER_MS * max(now.elapsed_ms - self._checkpoint_at, 1)
         self._checkpoint_at = now.elapsed_ms
+        self._checkpoint_event = last
         self._journal_bytes = 0
-        self._checkpoint = Checkpoint(self._engine, self._writer, self._taken, now.wall_ms, self._write_down)
+        self._checkpoint = Checkpoint(
+            self._engine, self._writer, self._taken, now.wall_ms, self._write_down, self._gives_way
+        )
         self._checkpoint.start()
+
+    def _gives_way(self) -> bool:
+        """Whether a checkpoint lets those go first who wait for the disk; a long journal has to be cut all the same."""
+        return self._is_rush and self._journal_bytes < JOURNAL_BYTES and any(on_disk for _, on_disk, _ in self._safe)
 
     # Events that memory does not have any more.
 

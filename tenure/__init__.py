@@ -1,5 +1,6 @@
 """Tenure: a multi-tenant job queue for Python."""
 
+from tenure.app.app import App
 from tenure.client.client import Client, Enqueued, Leased, Settled, connect
 from tenure.client.sync import SyncClient, connect_sync
 from tenure.core.error import (
@@ -29,14 +30,25 @@ from tenure.core.error import (
 from tenure.core.limit import Rate
 from tenure.core.record import Event, Explanation, JobRecord
 from tenure.core.retry import Backoff
+from tenure.task.bound import Bound
+from tenure.task.context import Context, current
+from tenure.task.depends import Depends
+from tenure.task.job import Job
+from tenure.task.outcome import Cancel, Permanent, Retry, Snooze
+from tenure.task.task import Task
 
 __all__ = [
     "AlreadySettled",
+    "App",
     "Backoff",
+    "Bound",
+    "Cancel",
     "Client",
     "CodecNotFound",
     "Conflict",
+    "Context",
     "DependencyNotFound",
+    "Depends",
     "Enqueued",
     "Error",
     "Event",
@@ -45,6 +57,7 @@ __all__ = [
     "Forbidden",
     "Internal",
     "InvalidRequest",
+    "Job",
     "JobCancelled",
     "JobFailed",
     "JobNotFound",
@@ -53,11 +66,15 @@ __all__ = [
     "Leased",
     "Overloaded",
     "PayloadTooLarge",
+    "Permanent",
     "QueueNotFound",
     "Rate",
     "RateLimited",
+    "Retry",
     "Settled",
+    "Snooze",
     "SyncClient",
+    "Task",
     "TaskNotRegistered",
     "Timeout",
     "Unauthenticated",
@@ -65,4 +82,5 @@ __all__ = [
     "Unsupported",
     "connect",
     "connect_sync",
+    "current",
 ]

@@ -6,21 +6,22 @@
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from tenure.client.clock import read_clock
 from tenure.client.driver import Driver
-from tenure.client.remote import REMOTE, remote_store
+from tenure.client.remote import REMOTE, RemoteStore, remote_store
 from tenure.core import bound, request
-from tenure.core.answer import Answers, Outcome
+from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
 from tenure.core.duration import Duration, milliseconds
 from tenure.core.error import Error, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
 from tenure.core.record import DeadLetterGroup, Event, Explanation, JobPage, JobRecord, StreamItem
-from tenure.core.request import Append, Batch, Change, Configure, Extend, Failure, Filter, Settle
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Settle
 from tenure.core.state import (
     SETTLE_CANCEL,
     SETTLE_COMPLETE,
@@ -145,6 +146,15 @@ class Client:
     def capabilities(self) -> Capabilities:
         return self._store.capabilities
 
+    def listen(self, told: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        """Be told what a server says without being asked, such as {"event": "cancelled", "id": 7}, until the function
+        that is returned is called. An embedded store says nothing."""
+        if not isinstance(self._store, RemoteStore):
+            return lambda: None
+        listeners = self._store.listeners
+        listeners.append(told)
+        return lambda: listeners.remove(told)
+
     def as_tenant(self, tenant: str, tenants: Iterable[str] = ()) -> "Client":
         """The same store on behalf of another tenant. Only the client that was opened is closed."""
         return Client(self._driver, Context(tenant=tenant, tenants=tuple(tenants)))
@@ -210,7 +220,7 @@ class Client:
             lease_ms=milliseconds("lease", lease),
             strict=strict,
         )
-        found = await self._store.claim(self._context, claim, self._now())
+        found = await self.claim_batch(claim)
         return [
             Leased(
                 id,
@@ -227,6 +237,10 @@ class Client:
             )
             for at, id in enumerate(found.ids)
         ]
+
+    async def claim_batch(self, claim: Claim) -> Claimed:
+        """The contract's own verb, in columns."""
+        return await self._store.claim(self._context, claim, self._now())
 
     async def complete(self, job: Leased, result: bytes | None = None, followups: Batch | None = None) -> Settled:
         return await self._settle(job, SETTLE_COMPLETE, results=[result], followups=[followups] if followups else None)
@@ -274,22 +288,24 @@ class Client:
 
     async def extend(self, job: Leased, lease: Duration = 0) -> int:
         """Renew the lease; answers until when it holds."""
-        asked = Extend([job.id], [job.token], milliseconds("lease", lease))
-        extended = await self._store.extend(self._context, asked, self._now())
+        extended = await self.extend_batch(Extend([job.id], [job.token], milliseconds("lease", lease)))
         if extended.errors:
             raise extended.errors[0]
         return extended.lease_until[0]
 
+    async def extend_batch(self, extend: Extend) -> Extended:
+        return await self._store.extend(self._context, extend, self._now())
+
     async def progress(self, job: Leased, percent: int, message: str = "") -> int:
-        return await self._append(Append(request.PROGRESS, job.id, job.token, percent, message))
+        return await self.append(Append(request.PROGRESS, job.id, job.token, percent, message))
 
     async def log(self, job: Leased, line: str) -> int:
-        return await self._append(Append(request.LOG, job.id, job.token, text=line))
+        return await self.append(Append(request.LOG, job.id, job.token, text=line))
 
     async def emit(self, job: Leased, data: bytes) -> int:
-        return await self._append(Append(request.EMIT, job.id, job.token, data=data))
+        return await self.append(Append(request.EMIT, job.id, job.token, data=data))
 
-    async def _append(self, append: Append) -> int:
+    async def append(self, append: Append) -> int:
         return await self._store.append(self._context, append, self._now())
 
     # Change.
@@ -350,17 +366,18 @@ class Client:
 
     async def wait(self, id: int, timeout: Duration = 30) -> bytes | None:
         """The job's result, once there is one; raises what the job ended with. Giving up does not cancel it."""
-        found = await self._store.watch(self._context, id, milliseconds("timeout", timeout), self._now())
-        if found.state == "failed":
-            error = found.error
-            kind, message, trace = ("", "", "") if error is None else (error.type, error.message, error.trace)
-            raise JobFailed(kind, message, trace, found.reason)
-        if found.state == "cancelled":
-            raise JobCancelled(id)
+        found = await self.watch(id, timeout)
+        raise_outcome(found)
         return found.result
 
-    async def stream(self, id: int, offset: int = 0, limit: int = 1_000) -> list[StreamItem]:
-        return await self._store.stream(self._context, id, request.EMIT, offset, limit, 0, self._now())
+    async def watch(self, id: int, timeout: Duration = 30) -> JobRecord:
+        """The job once it has ended, however it did."""
+        return await self._store.watch(self._context, id, milliseconds("timeout", timeout), self._now())
+
+    async def stream(self, id: int, offset: int = 0, limit: int = 1_000, wait: Duration = 0) -> list[StreamItem]:
+        """What its handler emitted; waits for the first item if there is none and the job goes on."""
+        wait_ms = milliseconds("wait", wait)
+        return await self._store.stream(self._context, id, request.EMIT, offset, limit, wait_ms, self._now())
 
     async def logs(self, id: int, offset: int = 0, limit: int = 100) -> list[StreamItem]:
         return await self._store.stream(self._context, id, request.LOG, offset, limit, 0, self._now())
@@ -375,6 +392,16 @@ class Client:
             if not page.events and (wait_ms or page.cursor == cursor):
                 return
             cursor = page.cursor
+
+
+def raise_outcome(found: JobRecord) -> None:
+    """What a job ended with, if that was no result."""
+    if found.state == "failed":
+        error = found.error
+        kind, message, trace = ("", "", "") if error is None else (error.type, error.message, error.trace)
+        raise JobFailed(kind, message, trace, found.reason)
+    if found.state == "cancelled":
+        raise JobCancelled(found.id)
 
 
 def _enqueued(outcome: Outcome) -> Enqueued:

@@ -55,7 +55,6 @@ class RemoteStore:
         address: tuple[str, int] | str,
         token: str = "",
         form: Format = MSGPACK_FORMAT,
-        told: Told | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """`address` is a host and port, or the path of a Unix socket."""
@@ -63,7 +62,7 @@ class RemoteStore:
         self._tls = tls
         self._token = token
         self._form = form
-        self._told: Told = told or (lambda _: None)
+        self.listeners: list[Told] = []  # to what the server says of itself: events and cancellations
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection] | None = None
         self._closed = True
@@ -96,6 +95,10 @@ class RemoteStore:
 
     async def tick(self, now: Now) -> Now | None:
         return None  # the server's affair
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        for listener in self.listeners:
+            listener(message)
 
     # The connection.
 
@@ -130,7 +133,7 @@ class RemoteStore:
 
     async def _greet(self) -> Connection:
         loop = asyncio.get_running_loop()
-        make = lambda: Connection(self._form, self._told)  # noqa: E731
+        make = lambda: Connection(self._form, self._tell)  # noqa: E731
         async with asyncio.timeout(CONNECT_S):
             if isinstance(self._address, str):
                 _, connection = await loop.create_unix_connection(make, self._address)

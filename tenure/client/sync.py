@@ -4,19 +4,18 @@ The async client lives in a loop of its own, in a thread of its own. A call from
 would block that loop; use the async client there.
 """
 
-import asyncio
 import ssl
-import threading
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
 
 from tenure.client.client import Client, Enqueued, Leased, Settled, connect
-from tenure.core.answer import Answers
+from tenure.client.loop import LoopThread
+from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.duration import Duration
 from tenure.core.error import Unavailable
 from tenure.core.record import DeadLetterGroup, Event, Explanation, JobPage, JobRecord, StreamItem
-from tenure.core.request import Batch, Change, Filter, Settle
+from tenure.core.request import Append, Batch, Change, Claim, Extend, Filter, Settle
 from tenure.core.tenant import DEFAULT_TENANT
 from tenure.store.contract import Capabilities
 
@@ -38,45 +37,13 @@ def connect_sync(
     return SyncClient(connect(url, tenant=tenant, tenants=tenants, token=token, format=format, tls=tls))
 
 
-class _Loop:
-    """A loop in a thread, shared by the clients of one connection."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tenure-client", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            work.close()
-            raise Unavailable("a loop runs in this thread and would be blocked; use tenure.connect and await")
-        if self._loop.is_closed():
-            work.close()
-            raise Unavailable("the client is closed; connect again")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # Ctrl-C: what was begun is given up there too
-            raise
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 class SyncClient:
-    def __init__(self, client: Client, loop: _Loop | None = None) -> None:
+    def __init__(self, client: Client, loop: LoopThread | None = None) -> None:
         self._client = client
         self._shared = loop
 
     def __enter__(self) -> "SyncClient":
-        self._shared = _Loop()
+        self._shared = LoopThread("tenure-client")
         try:
             self._run(self._client.__aenter__())
         except BaseException:
@@ -107,6 +74,10 @@ class SyncClient:
     def capabilities(self) -> Capabilities:
         return self._client.capabilities
 
+    def listen(self, told: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        """As the async one; `told` is called in the client's thread."""
+        return self._client.listen(told)
+
     def as_tenant(self, tenant: str, tenants: Iterable[str] = ()) -> "SyncClient":
         return SyncClient(self._client.as_tenant(tenant, tenants), self._shared)
 
@@ -135,6 +106,9 @@ class SyncClient:
     ) -> list[Leased]:
         asked = self._client.claim(*queues, n=n, wait=wait, worker=worker, tasks=tasks, lease=lease, strict=strict)
         return self._run(asked)
+
+    def claim_batch(self, claim: Claim) -> Claimed:
+        return self._run(self._client.claim_batch(claim))
 
     def complete(self, job: Leased, result: bytes | None = None, followups: Batch | None = None) -> Settled:
         return self._run(self._client.complete(job, result, followups))
@@ -165,6 +139,9 @@ class SyncClient:
     def extend(self, job: Leased, lease: Duration = 0) -> int:
         return self._run(self._client.extend(job, lease))
 
+    def extend_batch(self, extend: Extend) -> Extended:
+        return self._run(self._client.extend_batch(extend))
+
     def progress(self, job: Leased, percent: int, message: str = "") -> int:
         return self._run(self._client.progress(job, percent, message))
 
@@ -173,6 +150,9 @@ class SyncClient:
 
     def emit(self, job: Leased, data: bytes) -> int:
         return self._run(self._client.emit(job, data))
+
+    def append(self, append: Append) -> int:
+        return self._run(self._client.append(append))
 
     # Change.
 
@@ -217,8 +197,11 @@ class SyncClient:
     def wait(self, id: int, timeout: Duration = 30) -> bytes | None:
         return self._run(self._client.wait(id, timeout))
 
-    def stream(self, id: int, offset: int = 0, limit: int = 1_000) -> list[StreamItem]:
-        return self._run(self._client.stream(id, offset, limit))
+    def watch(self, id: int, timeout: Duration = 30) -> JobRecord:
+        return self._run(self._client.watch(id, timeout))
+
+    def stream(self, id: int, offset: int = 0, limit: int = 1_000, wait: Duration = 0) -> list[StreamItem]:
+        return self._run(self._client.stream(id, offset, limit, wait))
 
     def logs(self, id: int, offset: int = 0, limit: int = 100) -> list[StreamItem]:
         return self._run(self._client.logs(id, offset, limit))

@@ -4,7 +4,10 @@ An error has a code (its class name), a message that names the fix, whether a re
 own fields. In batches errors are values in the answer, not raised.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from tenure.core.duration import Duration
 
 
 class Error(Exception):
@@ -129,12 +132,18 @@ class Overloaded(Error):
 
 
 class RateLimited(Error):
+    """A handler raises it with a limit key, which is paused for everybody: `RateLimited("api:acme", "5s")`."""
+
     status = 429
     retryable = True
 
-    def __init__(self, what: str, retry_after_ms: int) -> None:
-        super().__init__(f"{what} is over its rate; try again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)
-        self.retry_after_ms = retry_after_ms
+    def __init__(self, what: str, retry_after: "Duration" = 0, *, retry_after_ms: int = 0) -> None:
+        from tenure.core.duration import milliseconds
+
+        after_ms = retry_after_ms or milliseconds("retry_after", retry_after)
+        super().__init__(f"{what} is over its rate; try again in {after_ms} ms", what=what, retry_after_ms=after_ms)
+        self.what = what
+        self.retry_after_ms = after_ms
 
 
 class Unauthenticated(Error):

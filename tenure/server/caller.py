@@ -52,7 +52,8 @@ class Caller:
         self._left = min(self._left + (now - self._filled_ms) * self._rate / 1_000, float(self._rate))
         self._filled_ms = now
         if self._left < 1.0:
-            raise RateLimited(f"the token {self.name!r}", int((1.0 - self._left) * 1_000 / self._rate) + 1)
+            after_ms = int((1.0 - self._left) * 1_000 / self._rate) + 1
+            raise RateLimited(f"the token {self.name!r}", retry_after_ms=after_ms)
         self._left -= 1.0
 
     def need_all_tenants(self, what: str) -> None:

@@ -50,7 +50,7 @@ SAMPLES: dict[str, Callable[[], Error]] = {
     "TaskNotRegistered": lambda: tree.TaskNotRegistered("ship"),
     "CodecNotFound": lambda: tree.CodecNotFound("yaml"),
     "Overloaded": lambda: tree.Overloaded("the store", 250),
-    "RateLimited": lambda: tree.RateLimited("api:mail", 250),
+    "RateLimited": lambda: tree.RateLimited("api:mail", "250ms"),
     "Internal": lambda: tree.Internal("an invariant does not hold; report this"),
     "Unsupported": lambda: tree.Unsupported("schedules"),
     "Unavailable": lambda: tree.Unavailable("the store is closed; open it"),

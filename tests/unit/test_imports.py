@@ -75,6 +75,9 @@ RULES = (
     ),
     Rule("tenure.server.server", ("tenure",)),
     Rule("tenure.cli", ("tenure.client.clock", "tenure.core", "tenure.ops", "tenure.server", "tenure.store.url")),
+    Rule("tenure.task", ("tenure.client", "tenure.core")),
+    Rule("tenure.worker", ("tenure.client", "tenure.core", "tenure.task", "tenure.wire")),
+    Rule("tenure.app", ("tenure.client", "tenure.core", "tenure.task", "tenure.worker")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),
 )
 

@@ -1,0 +1,188 @@
+"""Runs handlers in processes: for work that holds the interpreter, leaks, or may take it down.
+
+A process takes one job at a time. It is started when needed, kept, and replaced when it has grown over its limit, has
+done its share, was told to stop a job and did not, or died: then its job has failed, and nobody else is harmed.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+from tenure.core.state import SETTLE_FAIL
+from tenure.worker.attempt import Attempt
+from tenure.worker.ended import Ended
+from tenure.worker.message import Ask, Said, place_of, read_message, write_message
+
+log = logging.getLogger("tenure.worker")
+
+STOP_S = 5.0  # for a handler that was told to stop; then its process is killed
+JOBS_MAX = 1_000
+
+
+class ProcessDied(Exception):
+    """The process of a handler ended before the handler did."""
+
+
+class HandlerFailed(Exception):
+    """What a handler in a process raised, as far as it can be told here."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.message)
+        self.ended = ended
+
+
+class Child:
+    """One process, and the job it runs."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        self.jobs = 0
+        self.grown = 0  # resident bytes after the last job
+        self._memory_bytes = memory_bytes
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tenure.worker.child", str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+        theirs.close()
+
+    async def open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(sock=self._socket)
+
+    async def run(self, ask: Ask, attempt: Attempt) -> Ended:
+        self.jobs += 1
+        write_message(self._writer.write, ask)
+        while True:
+            try:
+                message = await read_message(self._reader)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                code = await asyncio.to_thread(self.process.wait)
+                raise ProcessDied(_how_it_died(code)) from None
+            if isinstance(message, Said):
+                attempt.say(message.kind, message.percent, message.text, message.data)
+            else:
+                self.grown = message.resident_bytes
+                return message.ended
+
+    @property
+    def is_spent(self) -> bool:
+        is_fat = bool(self._memory_bytes) and self.grown > self._memory_bytes
+        return self.jobs >= JOBS_MAX or is_fat or self.process.poll() is not None
+
+    def interrupt(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGUSR1)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+
+    def close(self) -> None:
+        """It ends by itself when its socket does."""
+        self._writer.close()
+
+
+class Processes:
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, memory_bytes: int = 0) -> None:
+        self._loop = loop
+        self._room = asyncio.Semaphore(most)
+        self._memory_bytes = memory_bytes
+        self._idle: list[Child] = []
+        self._all: set[Child] = set()
+        self._running: dict[Attempt, Child] = {}
+        self._ending: set[asyncio.Future[None]] = set()
+
+    async def run(self, attempt: Attempt) -> Ended:
+        attempt.runs_in = self
+        async with self._room:
+            if attempt.stop:
+                raise asyncio.CancelledError
+            child = self._idle.pop() if self._idle else await self._started()
+            self._running[attempt] = child
+            try:
+                return self._told(await child.run(_ask(attempt), attempt))
+            finally:
+                del self._running[attempt]
+                if child.is_spent:
+                    self._drop(child)
+                else:
+                    self._idle.append(child)
+
+    def _told(self, ended: Ended) -> Ended:
+        if ended.verb == SETTLE_FAIL:
+            raise HandlerFailed(ended)
+        return ended
+
+    async def _started(self) -> Child:
+        child = Child(self._memory_bytes)
+        self._all.add(child)
+        await child.open()
+        return child
+
+    def _drop(self, child: Child) -> None:
+        self._all.discard(child)
+        child.close()
+        waiting = self._loop.run_in_executor(None, _wait, child.process)
+        self._ending.add(waiting)
+        waiting.add_done_callback(self._ending.discard)
+
+    def stop(self, attempt: Attempt) -> None:
+        child = self._running.get(attempt)
+        if child is not None:
+            child.interrupt()
+            self._loop.call_later(STOP_S, self._kill, attempt, child)
+
+    def _kill(self, attempt: Attempt, child: Child) -> None:
+        if self._running.get(attempt) is child:
+            log.warning("job %d did not stop within %.0f s; its process is killed", attempt.id, STOP_S)
+            child.kill()
+
+    async def close(self) -> None:
+        for child in list(self._all):
+            child.close()
+        for child in list(self._all):
+            await asyncio.to_thread(_wait, child.process)
+        await asyncio.gather(*self._ending)
+        self._all.clear()
+        self._idle.clear()
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _ask(attempt: Attempt) -> Ask:
+    job, options = attempt.context.job, attempt.options
+    return Ask(
+        *place_of(attempt.task),
+        attempt.payload,
+        options.codec,
+        options.schema_version,
+        job.id,
+        job.task,
+        job.queue,
+        job.tenant,
+        job.attempt,
+        job.max_attempts,
+        job.custom_id,
+        list(job.tags),
+        job.metadata,
+        job.trace,
+    )
+
+
+def _how_it_died(code: int) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = "; it may have run out of memory" if name == "SIGKILL" else ""
+        return f"the handler's process was ended by {name}{hint}"
+    return f"the handler ended its process with {code}"

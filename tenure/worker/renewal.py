@@ -1,0 +1,102 @@
+"""Keeps the leases of running jobs, and hears of those that are lost.
+
+With a server, a process of its own does it (`keeper`), which no handler can block, and this loop only looks now and
+then whether a lease is gone. In an embedded store there is nobody to be late for while this process is blocked: the
+loop renews them itself, and watches each job that has run for a moment, to hear of its cancellation at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from tenure.client.client import Client
+from tenure.core.error import Error
+from tenure.core.request import Extend
+from tenure.worker.attempt import Attempt
+from tenure.worker.keeping import Keeping
+
+log = logging.getLogger("tenure.worker")
+
+ROUND_S = 0.2
+WATCH_ROUND_S = 0.02
+WATCHED_MAX = 1_000
+WATCH_S = 600
+
+
+class Renewal:
+    def __init__(
+        self,
+        client: Client,
+        running: dict[Attempt, None],
+        lose: Callable[[Attempt], None],
+        is_embedded: bool,
+        keeping: Keeping | None = None,
+    ) -> None:
+        self._client = client
+        self._running = running
+        self._lose = lose
+        self._is_embedded = is_embedded
+        self._keeping = keeping
+        self._task: asyncio.Task[None] | None = None
+        self._watches = 0
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._go_on())
+        if self._keeping is not None:
+            self._keeping.start()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._keeping is not None:
+            await self._keeping.stop()
+
+    async def _go_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause_s = WATCH_ROUND_S if self._is_embedded else ROUND_S
+        while True:
+            await asyncio.sleep(pause_s)
+            now = loop.time()
+            if self._keeping is None or not self._keeping.is_ready:
+                await self._renew(now)
+            else:
+                for attempt in self._keeping.lost():
+                    self._lose(attempt)
+            if self._is_embedded:
+                self._watch(now)
+
+    async def _renew(self, now: float) -> None:
+        due = [attempt for attempt in self._running if now - attempt.renewed_at > attempt.lease_ms / 3_000]
+        if not due:
+            return
+        for attempt in due:
+            attempt.renewed_at = now
+        ids = [attempt.id for attempt in due]
+        try:
+            extended = await self._client.extend_batch(Extend(ids, [attempt.token for attempt in due]))
+        except Error as error:
+            log.warning("%d leases could not be renewed: %s", len(ids), error)
+            return
+        for at in extended.errors or {}:
+            self._lose(due[at])
+
+    def _watch(self, now: float) -> None:
+        for attempt in self._running:
+            if attempt.watch is None and now - attempt.started_at > WATCH_ROUND_S and self._watches < WATCHED_MAX:
+                self._watches += 1
+                attempt.watch = asyncio.get_running_loop().create_task(self._watched(attempt))
+
+    async def _watched(self, attempt: Attempt) -> None:
+        try:
+            while True:
+                try:
+                    await self._client.watch(attempt.id, WATCH_S)
+                    break
+                except TimeoutError:
+                    continue
+            self._lose(attempt)
+        except Error as error:
+            log.debug("job %d is not watched: %s", attempt.id, error)
+        finally:
+            self._watches -= 1

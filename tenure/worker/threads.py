@@ -1,0 +1,144 @@
+"""Runs plain functions in threads, which are started when needed and kept.
+
+A result goes back to the loop in a group: one wake-up for all that ended since the last.
+"""
+
+import asyncio
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from queue import SimpleQueue
+from typing import Any
+
+from tenure.task.context import enter
+from tenure.task.outcome import CancelledByStore
+from tenure.worker.attempt import Attempt
+from tenure.worker.call import call_sync, ended_with, read_call
+from tenure.worker.ended import Ended, ended_by
+
+Done = Callable[[Attempt, Ended], None]
+Work = Callable[[], Any]
+Todo = tuple[Attempt, Work, asyncio.Future[Any] | None]
+
+
+class Threads:
+    def __init__(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+        self._loop = loop
+        self._done = done
+        self._todo: SimpleQueue[Todo | None] = SimpleQueue()
+        self._ended: deque[tuple[Attempt, Any, asyncio.Future[Any] | None]] = deque()
+        self._is_told = False
+        self._threads = 0
+        self._idle = 0
+        self._running: dict[Attempt, int] = {}  # the thread of each
+        self._lock = threading.Lock()
+
+    def start(self, attempt: Attempt) -> None:
+        """Run it whole; `done` is told how it ended."""
+        self._put(attempt, lambda: self._handle(attempt), None)
+
+    async def run(self, attempt: Attempt, work: Work) -> Any:
+        """Run a part of it, for somebody who waits: the value, or what was raised."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._put(attempt, work, future)
+        return await future
+
+    def _put(self, attempt: Attempt, work: Work, future: asyncio.Future[Any] | None) -> None:
+        attempt.runs_in = self
+        with self._lock:
+            self._idle -= 1
+            is_short = self._idle < 0
+            if is_short:
+                self._threads += 1
+                self._idle += 1
+        self._todo.put((attempt, work, future))
+        if is_short:
+            threading.Thread(target=self._work, name=f"tenure-handler-{self._threads}", daemon=True).start()
+
+    def stop(self, attempt: Attempt) -> None:
+        """Raises in the thread, at the next instruction of the handler; one that waits in C is told when it returns."""
+        with self._lock:
+            thread = self._running.get(attempt)
+            if thread is not None:
+                raise_in(thread, CancelledByStore)
+
+    def close(self) -> None:
+        for _ in range(self._threads):
+            self._todo.put(None)
+
+    # In the threads.
+
+    def _work(self) -> None:
+        number = threading.get_ident()
+        while True:
+            todo = self._todo.get()
+            if todo is None:
+                return
+            attempt, work, future = todo
+            value = self._run(attempt, work, number)
+            with self._lock:
+                self._idle += 1
+                self._ended.append((attempt, value, future))
+                is_first, self._is_told = not self._is_told, True
+            if is_first:
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    def _run(self, attempt: Attempt, work: Work, number: int) -> Any:
+        """The value, or the exception; as a value, so that it is raised where somebody waits for it."""
+        with self._lock:
+            self._running[attempt] = number
+        try:
+            try:
+                return copy_context().run(self._call, attempt, work)
+            finally:
+                with self._lock:  # nothing is raised here from now on
+                    del self._running[attempt]
+        except BaseException as error:
+            return Raised(error)
+
+    def _call(self, attempt: Attempt, work: Work) -> Any:
+        enter(attempt)
+        if attempt.stop:
+            raise CancelledByStore
+        return work()
+
+    def _handle(self, attempt: Attempt) -> Ended:
+        task, options = attempt.task, attempt.options
+        args, named = read_call(task, attempt.payload, options.codec, options.schema_version)
+        return ended_with(task, call_sync(task, attempt, args, named, self.run_async), options.codec)
+
+    def run_async(self, work: Any) -> Any:
+        """What only a loop can run, for a thread that waits."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    # In the loop.
+
+    def _deliver(self) -> None:
+        with self._lock:
+            self._is_told = False
+            ended, self._ended = self._ended, deque()
+        for attempt, value, future in ended:
+            if future is None:
+                how = ended_by(value.error, attempt.task.settings) if isinstance(value, Raised) else value
+                self._done(attempt, how)
+            elif not future.done():
+                if isinstance(value, Raised):
+                    future.set_exception(_raisable(value.error))
+                else:
+                    future.set_result(value)
+
+
+class Raised:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _raisable(error: BaseException) -> BaseException:
+    """A future takes no StopIteration."""
+    return RuntimeError(f"the handler raised {error!r}") if isinstance(error, StopIteration) else error
+
+
+def raise_in(thread: int, kind: type[BaseException]) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))

@@ -1,0 +1,451 @@
+"""A worker: claims what it can start now, runs it, tells how it ended.
+
+It leases no more than it has room for. Handlers run in the loop, in threads or in processes, as their tasks say. Leases
+are renewed from outside of whatever a handler may block. Stopping is asked for once: nothing new is claimed, what runs
+may end, and what has not by then is released and costs no attempt.
+"""
+
+import asyncio
+import inspect
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tenure.client.client import Client
+from tenure.core import bound
+from tenure.core.answer import Claimed
+from tenure.core.duration import Duration, milliseconds
+from tenure.core.error import Error, InvalidRequest, JobFailed
+from tenure.core.job import LEASE_DEFAULT_MS
+from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
+from tenure.task.context import APPENDS_MAX, enter
+from tenure.task.outcome import CancelledByStore
+from tenure.task.registry import Call, Registry
+from tenure.task.task import ASYNC, PROCESS, THREAD, Task
+from tenure.task.trace import continued, is_traced
+from tenure.worker.attempt import CANCELLED, STOPPING, TIMED_OUT, Attempt
+from tenure.worker.batch import BatchRun
+from tenure.worker.call import call_async, call_sync, ended_with, read_call
+from tenure.worker.ended import RELEASED, Ended, ended_by, failed
+from tenure.worker.followup import followups_of
+from tenure.worker.joblog import JobLog
+from tenure.worker.keeping import Keeping
+from tenure.worker.message import place_of
+from tenure.worker.processes import HandlerFailed, ProcessDied, Processes
+from tenure.worker.renewal import Renewal
+from tenure.worker.settler import Settler, Speaker
+from tenure.worker.threads import Threads
+
+log = logging.getLogger("tenure.worker")
+
+CONCURRENCY = 10
+CLAIM_WAIT_MS = 30_000
+UNSETTLED_MAX = 5_000  # told to the store and not yet answered: nothing is claimed above it
+STOP_S = 30.0
+TIMEOUT_GRACE_S = 0.25  # the store ends the attempt first: what this worker says then is only that it has stopped
+PAUSE_FIRST_S = 0.1
+PAUSE_MOST_S = 10.0
+CLAIMERS_FROM = 8  # at this concurrency a second claim is under way while the first one's jobs start
+
+
+class Worker:
+    def __init__(
+        self,
+        registry: Registry,
+        client: Client,
+        *,
+        queues: Sequence[str | tuple[str, int]] = (),
+        concurrency: int = CONCURRENCY,
+        name: str = "",
+        version: str = "",
+        strict: bool = False,
+        stop: Duration = STOP_S,
+        is_embedded: bool = False,
+        keeping: Keeping | None = None,
+        memory_bytes: int = 0,
+    ) -> None:
+        """`keeping` renews leases where the store is a server; `memory_bytes` is what a handler's process may keep."""
+        if concurrency < 1:
+            raise InvalidRequest("concurrency", concurrency, "it must be 1 or more")
+        self.name = name or default_name()
+        self.version = version
+        self.registry = registry
+        self.concurrency = concurrency
+        self.stop_s = milliseconds("stop", stop) / 1000
+        self.running: dict[Attempt, None] = {}  # a job may be here twice: one that timed out, and its next attempt
+        self.started = 0
+        self.ended = 0
+        self._is_embedded = is_embedded
+        self._keeping = keeping
+        self._memory_bytes = memory_bytes
+        self._client = client
+        self._tasks = {name: task for name in registry.names() if (task := registry.find(name)) is not None}
+        self._alone = {name for name, task in self._tasks.items() if not task.settings.batch}
+        self._together = [task for task in registry.tasks() if task.settings.batch]
+        self._queues = tuple(queues) or queues_of(registry.tasks())
+        self._strict = strict
+        self._asked = 0  # jobs that claims under way may bring
+        self._room: list[asyncio.Future[None]] = []
+        self._is_stopping = False
+        self._claimers: list[asyncio.Task[None]] = []
+        self._claimed_at = 0.0
+        self._empty: asyncio.Future[None] | None = None
+        self._job_log = JobLog()
+        self._ending: asyncio.Task[None] | None = None
+
+    # Life.
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        if not self._tasks:
+            raise InvalidRequest("tasks", [], "the app has none; import the modules that define them")
+        for task in self.registry.tasks():
+            check_task(task)
+        self._settler = Settler(self._client, self._refuse)
+        self._speaker = Speaker(self._client, self._loop, APPENDS_MAX)
+        self._threads = Threads(self._loop, self._ended_in_thread)
+        self._processes = Processes(self._loop, self.concurrency, self._memory_bytes)
+        self._renewal = Renewal(self._client, self.running, self.lose, self._is_embedded, self._keeping)
+        self._unlisten = self._client.listen(self._hear)
+        await self._register()
+        self._renewal.start()
+        self._job_log.install()
+        self._claimed_at = self._loop.time()
+        if self._alone:
+            for _ in range(1 if self.concurrency < CLAIMERS_FROM else 2):
+                self._claimers.append(self._loop.create_task(self._claim_on()))
+        for task in self._together:
+            self._claimers.append(self._loop.create_task(self._claim_batches(task)))
+
+    async def _register(self) -> None:
+        changes: dict[str, object] = {"version": self.version, "tasks": sorted(self._tasks)}
+        try:
+            await self._client.configure("worker", self.name, **changes)
+        except Error as error:
+            log.warning("the worker could not register: %s", error)
+
+    async def stop(self, patience_s: float | None = None) -> None:
+        """Claim nothing more, let what runs end; release what has not within the time. May be asked for twice."""
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._stop(self.stop_s if patience_s is None else patience_s))
+        await asyncio.shield(self._ending)
+
+    async def _stop(self, patience_s: float) -> None:
+        self._is_stopping = True
+        for claimer in self._claimers:
+            claimer.cancel()
+        await asyncio.gather(*self._claimers, return_exceptions=True)
+        await self._until_empty(patience_s)
+        for attempt in list(self.running):
+            self._tell(attempt, STOPPING)
+        await self._until_empty(1.0)
+        for attempt in list(self.running):  # it does not listen; its lease is given back all the same
+            self.finish(attempt, RELEASED)
+        await self._settler.drain()
+        self._unlisten()
+        self._job_log.remove()
+        await self._renewal.stop()
+        self._threads.close()
+        await self._processes.close()
+        try:
+            await self._client.configure("worker", self.name, leaving=True)
+        except Error:
+            pass  # it is taken for gone after a minute of silence
+
+    async def until_idle(self) -> None:
+        """Until there is nothing to claim: for `--burst`."""
+        while True:
+            await self._until_empty(None)
+            await self._settler.drain()
+            got = await self._claim(self.concurrency, 0)
+            if not got:
+                return
+
+    async def settled(self) -> None:
+        """Until the store has been told of everything that has ended."""
+        await self._settler.drain()
+
+    async def _until_empty(self, seconds: float | None) -> None:
+        if not self.running:
+            return
+        self._empty = self._loop.create_future()
+        await asyncio.wait([self._empty], timeout=seconds)
+
+    # Claims.
+
+    @property
+    def free(self) -> int:
+        return self.concurrency - len(self.running) - self._asked
+
+    async def _claim_on(self) -> None:
+        pause_s = PAUSE_FIRST_S
+        while not self._is_stopping:
+            await self._until_room()
+            most = max(self.concurrency // (1 if self.concurrency < CLAIMERS_FROM else 2), 1)
+            try:
+                await self._claim(min(self.free, most), CLAIM_WAIT_MS)
+                pause_s = PAUSE_FIRST_S
+            except Error as error:
+                log.warning("cannot claim: %s", error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_MOST_S)
+
+    async def _until_room(self) -> None:
+        while self.free < 1 or self._settler.unsettled > UNSETTLED_MAX:
+            future = self._loop.create_future()
+            self._room.append(future)
+            await future
+
+    async def _claim(self, count: int, wait_ms: int) -> int:
+        claim = bound.make_claim(self._queues, count, wait_ms, self.name, self._alone, strict=self._strict)
+        self._asked += count
+        try:
+            found = await self._client.claim_batch(claim)
+        finally:
+            self._asked -= count
+        self._claimed_at = self._loop.time()
+        for attempt in self._attempts(found):
+            self._start(attempt)
+        return len(found.ids)
+
+    async def _claim_batches(self, task: Task[..., Any]) -> None:
+        """Jobs of one task that takes many: one call at a time, of as many as there are."""
+        names = {task.name, *task.settings.aliases}
+        while not self._is_stopping:
+            try:
+                attempts = await self._claim_batch(names, task.settings.batch, CLAIM_WAIT_MS)
+                if attempts and len(attempts) < task.settings.batch and task.settings.batch_wait_ms:
+                    left = task.settings.batch - len(attempts)
+                    attempts += await self._claim_batch(names, left, task.settings.batch_wait_ms)
+            except Error as error:
+                log.warning("cannot claim: %s", error)
+                await asyncio.sleep(PAUSE_MOST_S)
+                continue
+            if attempts:
+                await BatchRun(self, task, attempts, self._threads).run()
+
+    async def _claim_batch(self, names: set[str], count: int, wait_ms: int) -> list[Attempt]:
+        claim = bound.make_claim(self._queues, count, wait_ms, self.name, names, strict=self._strict)
+        found = await self._client.claim_batch(claim)
+        self._claimed_at = self._loop.time()
+        attempts = self._attempts(found)
+        for attempt in attempts:
+            self.hold(attempt)
+        return attempts
+
+    def _attempts(self, found: Claimed) -> list[Attempt]:
+        now = self._loop.time()
+        attempts: list[Attempt] = []
+        for at, id in enumerate(found.ids):
+            options = found.options[at]
+            task = self._tasks[options.task]
+            lease_ms = options.lease_ms or LEASE_DEFAULT_MS
+            attempts.append(
+                Attempt(
+                    id,
+                    found.token,
+                    task,
+                    found.payloads[at],
+                    options,
+                    found.tenants[at],
+                    found.attempts[at],
+                    found.extras[at],
+                    lease_ms,
+                    now,
+                    self._speaker,
+                    self._loop,
+                )
+            )
+        return attempts
+
+    # Running.
+
+    def hold(self, attempt: Attempt) -> None:
+        """It runs from now on, as far as leases and timeouts are concerned."""
+        self.running[attempt] = None
+        self.started += 1
+        if self._keeping is not None:
+            self._keeping.hold(attempt)
+        timeout_ms = attempt.options.timeout_ms
+        if timeout_ms:
+            wait_s = timeout_ms / 1000 + TIMEOUT_GRACE_S
+            attempt.timer = self._loop.call_later(wait_s, self._tell, attempt, TIMED_OUT)
+
+    def _start(self, attempt: Attempt) -> None:
+        self.hold(attempt)
+        task = attempt.task
+        if task.mode != THREAD or self.registry.middleware or task.has_hooks or is_traced():
+            attempt.runs_in = self._loop.create_task(self._run(attempt))
+        else:
+            self._threads.start(attempt)
+
+    async def _run(self, attempt: Attempt) -> None:
+        """A handler in the loop; or one elsewhere with middleware around it."""
+        enter(attempt)
+        task, options = attempt.task, attempt.options
+        try:
+            args, named = read_call(task, attempt.payload, options.codec, options.schema_version)
+            if is_traced():
+                with continued(attempt.context):
+                    value = await self._wrapped(attempt, args, named)
+            elif self.registry.middleware:
+                value = await self._wrapped(attempt, args, named)
+            else:
+                value = await self._call(attempt, args, named)
+            ended = value if isinstance(value, Ended) else ended_with(task, value, options.codec)
+        except HandlerFailed as error:
+            ended = error.ended
+        except ProcessDied as error:
+            ended = failed(error)
+        except asyncio.CancelledError as error:
+            ended = self._stopped(attempt, error)
+        except BaseException as error:  # a handler that exits or raises anything ends its attempt, never the worker
+            ended = ended_by(error, task.settings)
+        if task.has_hooks:
+            await self._hooked(attempt, ended)
+        if attempt.has_said:
+            await self._speaker.said(attempt.id)
+        self.finish(attempt, ended)
+
+    def _ended_in_thread(self, attempt: Attempt, ended: Ended) -> None:
+        if attempt.has_said:
+            attempt.runs_in = self._loop.create_task(self._finish_when_said(attempt, ended))
+        else:
+            self.finish(attempt, ended)
+
+    async def _finish_when_said(self, attempt: Attempt, ended: Ended) -> None:
+        try:
+            await self._speaker.said(attempt.id)
+        finally:
+            self.finish(attempt, ended)
+
+    async def _hooked(self, attempt: Attempt, ended: Ended) -> None:
+        """What the task wants to be told: that a job has succeeded, or has failed for good."""
+        settings, context = attempt.task.settings, attempt.context
+        is_last = not ended.retryable or context.job.max_attempts == context.attempt
+        if ended.verb == SETTLE_COMPLETE:
+            hook, told = settings.on_success, attempt.task.reader.result(ended.result, attempt.options.codec)
+        elif ended.verb == SETTLE_FAIL and is_last and not attempt.stop:
+            hook, told = settings.on_failure, JobFailed(ended.type, ended.message, ended.trace, "")
+        else:
+            return
+        try:
+            if inspect.iscoroutinefunction(hook):
+                await hook(context, told)
+            elif hook is not None:
+                await asyncio.to_thread(hook, context, told)
+        except Exception:
+            log.exception("a hook of %s failed for job %d", attempt.task.name, attempt.id)
+
+    async def _wrapped(self, attempt: Attempt, args: Sequence[Any], named: dict[str, Any]) -> Any:
+        async def handler() -> Any:
+            return await self._call(attempt, args, named)
+
+        call: Call = handler
+        for middleware in reversed(self.registry.middleware):
+            call = _around(middleware, attempt, call)
+        return await call()
+
+    async def _call(self, attempt: Attempt, args: Sequence[Any], named: dict[str, Any]) -> Any:
+        task = attempt.task
+        if task.mode == ASYNC:
+            return await call_async(task, attempt, args, named)
+        if task.mode == THREAD:
+            run_async = self._threads.run_async
+            return await self._threads.run(attempt, lambda: call_sync(task, attempt, args, named, run_async))
+        return await self._processes.run(attempt)
+
+    def _stopped(self, attempt: Attempt, error: BaseException) -> Ended:
+        """The handler was cancelled: by us, or by itself, which is a failure."""
+        if attempt.stop == TIMED_OUT:
+            return failed(TimeoutError(f"it ran longer than {attempt.options.timeout_ms} ms"))
+        if attempt.stop:
+            return RELEASED  # of a cancelled job: refused, and the sign that its handler has stopped
+        return failed(error)
+
+    def _tell(self, attempt: Attempt, why: str) -> None:
+        """The handler has to stop."""
+        if attempt.stop or attempt not in self.running:
+            return
+        attempt.stop = why
+        attempt.context.cancel()  # for a handler that looks
+        runs_in = attempt.runs_in
+        if isinstance(runs_in, asyncio.Task):
+            runs_in.cancel()
+        elif runs_in is not None:
+            runs_in.stop(attempt)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if message.get("event") == "cancelled":
+            for attempt in [each for each in self.running if each.id == message["id"]]:
+                self.lose(attempt)
+
+    def lose(self, attempt: Attempt) -> None:
+        """Its job was cancelled, or its lease is gone."""
+        self._tell(attempt, CANCELLED)
+
+    def finish(self, attempt: Attempt, ended: Ended) -> None:
+        if attempt not in self.running:
+            return
+        del self.running[attempt]
+        self.ended += 1
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        if self._keeping is not None:
+            self._keeping.drop(attempt)
+        if attempt.watch is not None:
+            attempt.watch.cancel()
+        if ended.type == CancelledByStore.__qualname__ or (attempt.stop == STOPPING and ended.type):
+            ended = self._stopped(attempt, CancelledByStore())
+        context = attempt.forget_context()
+        attempt.runs_in = None
+        self._settler.put(attempt.id, attempt.token, ended, followups_of(context, ended))
+        if self._room:
+            room, self._room = self._room, []
+            for future in room:
+                if not future.done():
+                    future.set_result(None)
+        if not self.running and self._empty is not None and not self._empty.done():
+            self._empty.set_result(None)
+
+    def _refuse(self, id: int, error: Error) -> None:
+        """The store did not take a settlement: the lease runs out, and the job is tried again."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether leases are renewed from outside of this process."""
+        return self._keeping is not None and self._keeping.is_ready
+
+    @property
+    def health(self) -> str:
+        """Empty when all is well, else what is not."""
+        if self._is_stopping or self.free < 1:
+            return ""
+        silent_s = self._loop.time() - self._claimed_at
+        return f"nothing was claimed for {silent_s:.0f} s" if silent_s > 2 * CLAIM_WAIT_MS / 1000 else ""
+
+
+def _around(middleware: Any, attempt: Attempt, call: Call) -> Call:
+    async def wrapped() -> Any:
+        return await middleware(attempt.context, call)
+
+    return wrapped
+
+
+def check_task(task: Task[..., Any]) -> None:
+    """What is wrong with it is said when the worker starts, not when a job comes."""
+    task.signature.schema()
+    if task.mode == PROCESS:
+        place_of(task)
+
+
+def queues_of(tasks: Iterable[Task[..., Any]]) -> tuple[str, ...]:
+    """The queues that the tasks' jobs go to unless they are told otherwise."""
+    return tuple(dict.fromkeys(task.shared[0].queue for task in tasks))
+
+
+def default_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"

@@ -1,0 +1,313 @@
+"""An app: tasks by name, options, enqueueing from wherever one is."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tenure
+from tenure.app.address import find_address
+from tenure.core.error import Conflict, InvalidRequest, Overloaded, Timeout, Unavailable
+from tenure.core.job import Options
+
+WAIT = 20
+
+
+def shop(url: str = "memory://") -> tuple[tenure.App, "tenure.Task[[str], str]"]:
+    app = tenure.App(url)
+
+    @app.task(queue="email", max_attempts=5)
+    async def send(to: str) -> str:
+        return f"sent to {to}"
+
+    return app, send
+
+
+async def test_plain_call_runs_the_function_and_enqueues_nothing() -> None:
+    app, send = shop()
+    async with app:
+        assert await send("a") == "sent to a"
+        client = app.home.here
+        assert client is not None
+        assert await client.count() == {}
+
+
+def test_clash_of_names_is_an_error_when_it_is_defined() -> None:
+    app = tenure.App("memory://")
+
+    @app.task(name="same")
+    def one() -> None: ...
+
+    with pytest.raises(InvalidRequest, match="has that name"):
+
+        @app.task(name="same")
+        def two() -> None: ...
+
+    with pytest.raises(InvalidRequest, match="has that name"):
+
+        @app.task(aliases=["same"])
+        def three() -> None: ...
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_attempts": 0}, {"maxattempts": 3}, {"timeout": "soon"}, {"run": "fiber"}, {"queue": "a b"}, {"name": "a b"}],
+)
+def test_wrong_option_is_refused_where_it_is_written(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        tenure.App("memory://").add_task(lambda: None, {"name": "task", **options})
+
+
+async def test_options_of_a_call_go_over_those_of_its_task() -> None:
+    app, send = shop()
+    at = datetime.now(UTC) + timedelta(hours=1)
+    async with app:
+        job = await send.options(
+            queue="other", priority="high", run_at=at, custom_id="mine", tags=["x"], metadata={"k": "v"}
+        ).enqueue("a")
+        found = await job.info()
+        assert (found.queue, found.priority, found.max_attempts, found.state) == ("other", 10, 5, "scheduled")
+        assert (found.custom_id, found.tags, found.metadata) == ("mine", ("x",), {"k": "v"})
+        assert found.run_at == int(at.timestamp() * 1000)
+        after = await send.options(depends_on=[job]).enqueue("b")
+        assert (await after.info()).depends_on == (job.id,)
+
+
+async def test_time_without_a_zone_is_refused() -> None:
+    _, send = shop()
+    with pytest.raises(InvalidRequest, match="time zone"):
+        send.options(run_at=datetime(2026, 1, 1))
+
+
+async def test_keys_may_depend_on_the_arguments() -> None:
+    app = tenure.App("memory://")
+
+    @app.task(
+        unique_key=lambda to, **_: f"to:{to}",
+        group=lambda to, **_: to,
+        tags=lambda to, **_: [to],
+        limit_keys=lambda to, **_: [f"api:{to}"],
+        search=("to", "n"),
+    )
+    async def send(to: str, n: int = 1) -> None: ...
+
+    async with app:
+        job = await send.enqueue("ada", n=2)
+        again = await send.enqueue("ada", n=2)
+        assert again.duplicate
+        assert again.id == job.id
+        found = await job.info()
+        assert (found.group, found.tags, found.metadata) == ("ada", ("ada",), {"to": "ada", "n": "2"})
+        one, other = send.bind("x"), send.bind("x")
+        assert one.options is other.options
+        assert one.options.limit_keys == ("api:x",)
+
+
+async def test_tenants_do_not_meet() -> None:
+    app, send = shop()
+    async with app:
+        job = await send.options(tenant="acme", custom_id="one").enqueue("a")
+        assert job.tenant == "acme"
+        assert (await job.info()).tenant == "acme"
+        assert not (await send.options(custom_id="one").enqueue("a")).duplicate
+        async with app.worker(tenants=["*"]):
+            assert await job.result(WAIT) == "sent to a"
+
+
+async def test_conflict_is_raised() -> None:
+    app, send = shop()
+    async with app:
+        await send.options(custom_id="one").enqueue("a")
+        with pytest.raises(Conflict):
+            await send.options(custom_id="one", on_conflict="error").enqueue("a")
+
+
+async def test_enqueue_by_name_checks_what_the_app_knows() -> None:
+    app, _ = shop()
+    async with app:
+        job = await app.enqueue("send", {"to": "a"}, priority=3)
+        found = await job.info()
+        assert (found.queue, found.max_attempts, found.priority) == ("email", 5, 3)
+        with pytest.raises(InvalidRequest):
+            await app.enqueue("send", {"to": 5})
+        with pytest.raises(TypeError):
+            await app.enqueue("send", {"unknown": 5})
+        other = await app.enqueue("elsewhere", {"x": 1}, queue="far")
+        assert (await other.info()).task == "elsewhere"
+
+
+async def test_many_are_stored_in_order_from_any_iterable() -> None:
+    app, send = shop()
+
+    async def people() -> AsyncIterator[tenure.Bound[str]]:
+        for number in range(2_500):
+            yield send.bind(str(number))
+
+    async with app:
+        jobs = [job async for job in app.enqueue_many(send.bind(str(number)) for number in range(2_500))]
+        assert [job.id for job in jobs] == sorted(job.id for job in jobs)
+        more = [job async for job in app.enqueue_many(people())]
+        assert len({job.id for job in [*jobs, *more]}) == 5_000
+        mixed = [send.bind("a"), send.options(queue="x").bind("b"), send.options(tenant="acme").bind("c")]
+        found = [job async for job in app.enqueue_many(mixed)]
+        assert [(await job.info()).queue for job in found] == ["email", "x", "email"]
+        assert [job.tenant for job in found] == ["default", "default", "acme"]
+
+
+async def test_many_wait_when_the_store_is_full() -> None:
+    app, send = shop()
+    async with app:
+        client = app.home.here
+        assert client is not None
+        await client.configure("queue", "email", jobs_max=5)
+        for _ in range(5):
+            await send.enqueue("a")
+        with pytest.raises(Overloaded):
+            await send.enqueue("a")
+        async with app.worker():
+            jobs = [job async for job in app.enqueue_many(send.bind("a") for _ in range(20))]
+            assert [await job.result(WAIT) for job in jobs] == ["sent to a"] * 20
+
+
+async def test_result_that_does_not_come_in_time_cancels_nothing() -> None:
+    app, send = shop()
+    async with app:
+        job = await send.enqueue("a")
+        with pytest.raises(Timeout):
+            await job.result(0.01)
+        assert await job.state() == "ready"
+        assert (await job.explain()).state == "ready"
+        assert await job.cancel() == "cancelled"
+
+
+# Where the app's connection lives.
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_without_a_loop_there_are_sync_twins(kind: str, tmp_path: Path) -> None:
+    app, send = shop("memory://" if kind == "memory" else f"sqlite:///{tmp_path}/jobs.db")
+    job = send.enqueue_sync("a")
+    assert job.state_sync() == "ready"
+    assert job.info_sync().queue == "email"
+    assert job.explain_sync().state == "ready"
+    assert [found.duplicate for found in app.enqueue_many_sync(send.bind(str(n)) for n in range(3))] == [False] * 3
+
+    async def work() -> None:
+        async with app.worker() as worker:
+            await worker.until_idle()
+
+    if kind == "sqlite":
+        asyncio.run(work())
+        assert job.result_sync(WAIT) == "sent to a"
+        assert job.logs_sync() == []
+        assert list(job.stream_sync()) == []
+    app.close_sync()
+
+
+async def test_sync_twin_inside_a_loop_raises_instead_of_blocking() -> None:
+    _, send = shop()
+    with pytest.raises(Unavailable, match="a loop runs in this thread"):
+        send.enqueue_sync("a")
+
+
+def test_app_that_nobody_opened_serves_one_loop_after_another(tmp_path: Path) -> None:
+    app, send = shop(f"sqlite:///{tmp_path}/jobs.db")
+
+    async def once() -> int:
+        return (await send.enqueue("a")).id
+
+    assert [asyncio.run(once()) for _ in range(3)] == [1, 2, 3]
+    app.close_sync()
+
+
+def test_many_threads_share_one_connection(tmp_path: Path) -> None:
+    app, send = shop(f"sqlite:///{tmp_path}/jobs.db")
+    ids: list[int] = []
+    threads = [threading.Thread(target=lambda: ids.append(send.enqueue_sync("a").id)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ids) == list(range(1, 9))
+    app.close_sync()
+
+
+def test_forked_process_makes_its_own_connection(tmp_path: Path) -> None:
+    app, send = shop(f"sqlite:///{tmp_path}/jobs.db")
+    send.enqueue_sync("parent")
+    child = os.fork()
+    if child == 0:
+        try:
+            send.enqueue_sync("child")
+            app.close_sync()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert send.enqueue_sync("parent").info_sync().state == "ready"
+    app.close_sync()
+
+    async def count() -> dict[str, dict[str, int]]:
+        async with app:
+            client = app.home.here
+            assert client is not None
+            return await client.count()
+
+    assert asyncio.run(count())["email"]["ready"] == 3
+
+
+async def test_app_in_use_takes_no_other_store() -> None:
+    app, _ = shop()
+    async with app:
+        with pytest.raises(Unavailable):
+            app.use("memory://")
+
+
+def test_lifespan_opens_while_a_program_serves() -> None:
+    app, send = shop()
+
+    async def serve() -> bool:
+        async with app.lifespan():
+            await send.enqueue("a")
+            return app.home.here is not None
+
+    assert asyncio.run(serve())
+
+
+# Which store.
+
+
+def test_address_is_found_in_the_order_that_is_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TENURE_URL", raising=False)
+    inner = tmp_path / "package" / "deep"
+    inner.mkdir(parents=True)
+    assert find_address(None, inner) == (f"sqlite:///{inner}/tenure.db", "beside the module of the app")
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert find_address(None, inner) == (f"sqlite:///{tmp_path}/tenure.db", "beside pyproject.toml")
+    (tmp_path / "pyproject.toml").write_text("[tool.tenure]\nurl = 'tenure://there:1'\n")
+    assert find_address(None, inner).url == "tenure://there:1"
+    (tmp_path / "tenure.toml").write_text("url = 'tenure://nearer:1'\n")
+    assert find_address(None, inner).url == "tenure://nearer:1"
+    monkeypatch.setenv("TENURE_URL", "memory://")
+    assert find_address(None, inner) == ("memory://", "TENURE_URL")
+    assert find_address("tenure://given:1", inner).url == "tenure://given:1"
+    monkeypatch.delenv("TENURE_URL")
+    with pytest.raises(InvalidRequest, match="give the App a URL"):
+        find_address(None, None)
+    (tmp_path / "tenure.toml").write_text("url = [\n")
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        find_address(None, inner)
+    (tmp_path / "tenure.toml").write_text("url = 5\n")
+    with pytest.raises(InvalidRequest, match="must be text"):
+        find_address(None, inner)
+
+
+def test_options_are_shared_by_the_jobs_of_a_task() -> None:
+    _, send = shop()
+    assert isinstance(send.bind("a").options, Options)
+    assert send.bind("a").options is send.bind("b").options

@@ -28,6 +28,7 @@ from tenure.task.registry import Middleware, Registry
 from tenure.task.result import Reader
 from tenure.task.schema import Versions
 from tenure.task.task import MODES, Settings, Task
+from tenure.worker.adapt import MOST
 from tenure.worker.keeping import Keeping
 from tenure.worker.worker import CONCURRENCY, STOP_S, Worker, default_name
 
@@ -256,6 +257,8 @@ class App:
         version: str = "",
         strict: bool = False,
         stop: Duration = STOP_S,
+        processes: int = 0,
+        latency_target: Duration | None = None,
         memory_bytes: int = 0,
     ) -> AsyncIterator[Worker]:
         """A worker in this program: it works until the block is left, then lets its jobs end, for `stop` at most."""
@@ -265,7 +268,8 @@ class App:
             is_embedded = urlsplit(self.url).scheme not in REMOTE
             keeping = None
             if not is_embedded:
-                records = 2 * concurrency + sum(task.settings.batch for task in self.registry.tasks())
+                most = concurrency if latency_target is None else MOST
+                records = 2 * most + sum(task.settings.batch for task in self.registry.tasks())
                 keeping = Keeping(self.url, self.token, self.tenant, list(tenants), name, records)
             worker = Worker(
                 self.registry,
@@ -276,6 +280,8 @@ class App:
                 version=version,
                 strict=strict,
                 stop=stop,
+                processes=processes,
+                latency_target=latency_target,
                 is_embedded=is_embedded,
                 keeping=keeping,
                 memory_bytes=memory_bytes,

@@ -7,6 +7,7 @@ loop renews them itself, and watches each job that has run for a moment, to hear
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from tenure.client.client import Client
@@ -39,6 +40,7 @@ class Renewal:
         self._keeping = keeping
         self._task: asyncio.Task[None] | None = None
         self._watches = 0
+        self.beat_at = time.monotonic()  # when the loop was last seen to run
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._go_on())
@@ -58,6 +60,7 @@ class Renewal:
         while True:
             await asyncio.sleep(pause_s)
             now = loop.time()
+            self.beat_at = time.monotonic()
             if self._keeping is None or not self._keeping.is_ready:
                 await self._renew(now)
             else:

@@ -1,34 +1,77 @@
 """Tenure: a multi-tenant job queue for Python."""
 
-from tenure.client.client import Client, Enqueued, Leased, Settled, connect
-from tenure.client.sync import SyncClient, connect_sync
-from tenure.core.error import (
-    AlreadySettled,
-    CodecNotFound,
-    Conflict,
-    DependencyNotFound,
-    Error,
-    EventsLost,
-    Forbidden,
-    Internal,
-    InvalidRequest,
-    JobCancelled,
-    JobFailed,
-    JobNotFound,
-    LeaseLost,
-    Overloaded,
-    PayloadTooLarge,
-    QueueNotFound,
-    RateLimited,
-    TaskNotRegistered,
-    Timeout,
-    Unauthenticated,
-    Unavailable,
-    Unsupported,
-)
-from tenure.core.limit import Rate
-from tenure.core.record import Event, Explanation, JobRecord
-from tenure.core.retry import Backoff
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tenure.client.client import Client, Enqueued, Leased, Settled, connect
+    from tenure.client.sync import SyncClient, connect_sync
+    from tenure.core.error import (
+        AlreadySettled,
+        CodecNotFound,
+        Conflict,
+        DependencyNotFound,
+        Error,
+        EventsLost,
+        Forbidden,
+        Internal,
+        InvalidRequest,
+        JobCancelled,
+        JobFailed,
+        JobNotFound,
+        LeaseLost,
+        Overloaded,
+        PayloadTooLarge,
+        QueueNotFound,
+        RateLimited,
+        TaskNotRegistered,
+        Timeout,
+        Unauthenticated,
+        Unavailable,
+        Unsupported,
+    )
+    from tenure.core.limit import Rate
+    from tenure.core.record import Event, Explanation, JobRecord
+    from tenure.core.retry import Backoff
+
+# Where each name is. It is imported when it is first asked for: the command line, which imports this package too, would
+# else wait for the engine before it could show its help.
+_HOMES = {
+    "Client": "tenure.client.client",
+    "Enqueued": "tenure.client.client",
+    "Leased": "tenure.client.client",
+    "Settled": "tenure.client.client",
+    "connect": "tenure.client.client",
+    "SyncClient": "tenure.client.sync",
+    "connect_sync": "tenure.client.sync",
+    "AlreadySettled": "tenure.core.error",
+    "CodecNotFound": "tenure.core.error",
+    "Conflict": "tenure.core.error",
+    "DependencyNotFound": "tenure.core.error",
+    "Error": "tenure.core.error",
+    "EventsLost": "tenure.core.error",
+    "Forbidden": "tenure.core.error",
+    "Internal": "tenure.core.error",
+    "InvalidRequest": "tenure.core.error",
+    "JobCancelled": "tenure.core.error",
+    "JobFailed": "tenure.core.error",
+    "JobNotFound": "tenure.core.error",
+    "LeaseLost": "tenure.core.error",
+    "Overloaded": "tenure.core.error",
+    "PayloadTooLarge": "tenure.core.error",
+    "QueueNotFound": "tenure.core.error",
+    "RateLimited": "tenure.core.error",
+    "TaskNotRegistered": "tenure.core.error",
+    "Timeout": "tenure.core.error",
+    "Unauthenticated": "tenure.core.error",
+    "Unavailable": "tenure.core.error",
+    "Unsupported": "tenure.core.error",
+    "Rate": "tenure.core.limit",
+    "Event": "tenure.core.record",
+    "Explanation": "tenure.core.record",
+    "JobRecord": "tenure.core.record",
+    "Backoff": "tenure.core.retry",
+}
 
 __all__ = [
     "AlreadySettled",
@@ -66,3 +109,15 @@ __all__ = [
     "connect",
     "connect_sync",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(home), name)
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

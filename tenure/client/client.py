@@ -19,7 +19,7 @@ from tenure.core.clock import Now
 from tenure.core.duration import Duration, milliseconds
 from tenure.core.error import Error, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
-from tenure.core.record import DeadLetterGroup, Event, Explanation, JobPage, JobRecord, StreamItem
+from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, StreamItem
 from tenure.core.request import Append, Batch, Change, Configure, Extend, Failure, Filter, Settle
 from tenure.core.state import (
     SETTLE_CANCEL,
@@ -364,6 +364,11 @@ class Client:
 
     async def logs(self, id: int, offset: int = 0, limit: int = 100) -> list[StreamItem]:
         return await self._store.stream(self._context, id, request.LOG, offset, limit, 0, self._now())
+
+    async def event_page(self, cursor: str = "", limit: int = 1_000, wait: Duration = 0) -> EventPage:
+        """The contract's own verb: a page, and the cursor to go on from; waits for the first event if there is none."""
+        wait_ms = milliseconds("wait", wait)
+        return await self._store.events(self._context, cursor, limit, wait_ms, self._now())
 
     async def events(self, cursor: str = "", follow: Duration = 0) -> AsyncIterator[Event]:
         """Events after the cursor; with `follow`, new ones too, until none came for that long."""

@@ -31,7 +31,6 @@ from tenure.core.state import (
 )
 from tenure.core.tenant import DEFAULT_TENANT, Context
 from tenure.store.contract import Capabilities
-from tenure.store.url import open_store
 
 # Options that people give as durations, and the fields of the contract they become.
 DURATIONS = {
@@ -96,8 +95,12 @@ def connect(
     `token`, `format` (msgpack or json) and `tls` are for a server: tenure://host:6789, tenure+tls://host:6789,
     tenure+unix:///run/tenure.sock.
     """
-    store = remote_store(url, token, format, tls) if urlsplit(url).scheme in REMOTE else open_store(url)
-    return Client(Driver(store, clock), Context(tenant=tenant, tenants=tuple(tenants)))
+    context = Context(tenant=tenant, tenants=tuple(tenants))
+    if urlsplit(url).scheme in REMOTE:
+        return Client(Driver(remote_store(url, token, format, tls), clock), context)
+    from tenure.store.url import open_store  # and with it the engine, which a client of a server does not need
+
+    return Client(Driver(open_store(url), clock), context)
 
 
 def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:

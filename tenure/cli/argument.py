@@ -123,7 +123,7 @@ def time_of(text: str | None) -> int | None:
 
 
 def states_of(names: list[str] | None, allowed: tuple[int, ...] = (), verb: str = "") -> int:
-    """As a bit set; all that are allowed when none is named."""
+    """As a bit set, 0 when none is named."""
     states = 0
     for name in names or ():
         if name not in STATE_NAMES:
@@ -133,7 +133,7 @@ def states_of(names: list[str] | None, allowed: tuple[int, ...] = (), verb: str 
             known = ", ".join(STATE_NAMES[each] for each in allowed)
             raise InvalidRequest("state", name, f"only jobs that are {known} can be {verb}")
         states |= 1 << code
-    return states or sum(1 << code for code in allowed)
+    return states
 
 
 def filter_of(

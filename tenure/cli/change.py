@@ -35,7 +35,7 @@ def find_job(session: Session, text: str) -> JobRecord:
 
 def change_ids(session: Session, change: Change, ids: list[str], only: str = "") -> None:
     """Each on its own, and `only` those in that state; exits with 1 when one was refused."""
-    client = session.changing()
+    client = session.of_one_tenant()
     refused = False
     for text in ids:
         try:
@@ -73,7 +73,7 @@ def _show_changed(session: Session, action: int, id: int, new_id: int, state: st
 
 def change_all(session: Session, change: Change, yes: bool, which: str = "") -> None:
     """All that match. `which` tells a person which those are."""
-    client = session.changing()
+    client = session.of_one_tenant()
     assert change.filter is not None
     verb = request.ACTION_NAMES[change.action]
     if not yes:

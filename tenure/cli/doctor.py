@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from tenure.cli.field import fields_of, show_instant
-from tenure.cli.screen import show_json, show_line, show_size, show_table
+from tenure.cli.screen import show_count, show_json, show_line, show_size, show_table
 from tenure.cli.session import Place, Session, choose_place, connected
 from tenure.cli.table import make_table
 from tenure.client.clock import read_clock
@@ -110,7 +110,8 @@ def _place(session: Session) -> Iterator[Check]:
         yield Check("answers", WRONG, str(error), _fix(error))
         return
     jobs = sum(sum(states.values()) for states in counts.values())
-    yield Check("answers", OK, f"in {took_ms} ms: {len(counts):,} queues, {jobs:,} jobs (tenant {session.tenant})")
+    held = f"{show_count(len(counts), 'queue')}, {show_count(jobs, 'job')}"
+    yield Check("answers", OK, f"in {took_ms} ms: {held} (tenant {session.tenant})")
     yield _durability(session)
     lacks = [name for name, has in _capabilities(session).items() if has is False and name != "shared"]
     yield Check("capabilities", OK, f"{client.capabilities.name}: all" + (f" but {', '.join(lacks)}" if lacks else ""))
@@ -132,9 +133,7 @@ def _durability(session: Session) -> Check:
         return Check(
             "durability", NOTE, "none", "what is stored is gone when the process ends; serve a sqlite:/// file"
         )
-    strongest = modes[-1] if modes[-1] in DURABILITIES else modes[0]
-    text = f"{', '.join(modes)}; the strongest survives {DURABILITIES.get(strongest, strongest)}"
-    return Check("durability", OK, text)
+    return Check("durability", OK, f"{', '.join(modes)}; the last survives {DURABILITIES[modes[-1]]}")
 
 
 def _file(place: Place) -> Iterator[Check]:

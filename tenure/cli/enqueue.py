@@ -12,10 +12,11 @@ from tenure.cli.argument import metadata_of
 from tenure.cli.completion import complete_queue
 from tenure.cli.field import content_of, error_fields
 from tenure.cli.payload import STDIN, check_json, read_payload
-from tenure.cli.screen import show_count, show_duration, show_error, show_json, show_line
+from tenure.cli.screen import show_count, show_duration, show_error, show_json, show_line, show_note
 from tenure.cli.session import Session, connected
 from tenure.client.clock import read_clock
 from tenure.core import bound
+from tenure.core.duration import milliseconds
 from tenure.core.error import Error, InvalidRequest
 
 NULL = b"null"
@@ -71,25 +72,29 @@ def enqueue(
             fields[name] = given
     if max_attempts == 0:
         raise InvalidRequest("max_attempts", 0, "it must be at least 1")
+    timeout_ms = milliseconds("timeout", timeout)
+    bound.wait_ms("timeout", timeout_ms)
     if lines:
         _check_lines(payload, wait, custom_id, unique_key)
         _enqueue_lines(session, fields)
     else:
-        _enqueue_one(session, NULL if payload is None else read_payload(payload) or NULL, fields, wait, timeout)
+        _enqueue_one(
+            session, NULL if payload is None else read_payload(payload) or NULL, fields, timeout_ms if wait else None
+        )
 
 
-def _enqueue_one(session: Session, content: bytes, fields: dict[str, object], wait: bool, timeout: str) -> None:
-    client = session.changing(create=True)
+def _enqueue_one(session: Session, content: bytes, fields: dict[str, object], wait_ms: int | None) -> None:
+    client = session.of_one_tenant(create=True)
     made = client.enqueue(content, **fields)
     found: dict[str, object] = {"id": made.id, "state": made.state, "duplicate": made.duplicate}
-    if not wait:
+    if wait_ms is None:
         if session.as_json:
             show_json(found)
         else:
             known = ", which was there already" if made.duplicate else ""
             show_line(f"enqueued {made.id}, {made.state}{known}", "" if made.duplicate else "green")
         return
-    result = client.wait(made.id, timeout)
+    result = client.wait(made.id, wait_ms / 1_000)
     content_shown = None if result is None else content_of(result, "json")
     show_json({**found, "state": "completed", "result": content_shown} if session.as_json else content_shown)
 
@@ -104,12 +109,16 @@ def _check_lines(payload: str | None, wait: bool, custom_id: str | None, unique_
 
 def _enqueue_lines(session: Session, fields: dict[str, object]) -> None:
     """In batches; a line that is refused harms no other, and the exit code is 1."""
-    client = session.changing(create=True)
+    client = session.of_one_tenant(create=True)
     tally = _Tally(session.as_json)
     began = read_clock().elapsed_ms
     with _counter() as count:
         for batch in _batches(tally):
-            made = client.enqueue_many([content for _, content in batch], **fields)
+            try:
+                made = client.enqueue_many([content for _, content in batch], **fields)
+            except Error:
+                show_note(f"{show_count(tally.accepted, 'job')} enqueued before line {batch[0][0]:,}")
+                raise
             for (number, _), job in zip(batch, made, strict=True):
                 if job.error is not None:
                     tally.refuse(number, job.error)

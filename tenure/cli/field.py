@@ -57,7 +57,8 @@ def _field(name: str, value: Any) -> Any:
 
 def job_fields(job: JobRecord) -> Fields:
     found = fields_of(job)
-    found["payload"] = content_of(job.payload, job.codec)
+    is_elsewhere = job.payload_blob is not None and job.payload_blob.absent
+    found["payload"] = None if is_elsewhere else content_of(job.payload, job.codec)
     found["result"] = None if job.result is None else content_of(job.result, job.codec)
     return found
 

@@ -24,7 +24,7 @@ from tenure.cli.argument import (
 from tenure.cli.change import change_all, change_ids, describe_filter, find_job, ids_or_filter
 from tenure.cli.field import content_of, fields_of, job_fields, show_instant
 from tenure.cli.payload import read_payload
-from tenure.cli.screen import show_count, show_json, show_line, show_note, show_table
+from tenure.cli.screen import show_count, show_json, show_line, show_note, show_size, show_table
 from tenure.cli.session import Session, connected
 from tenure.cli.table import make_pairs, make_table, shorten, show_ago, show_content, state_cell
 from tenure.client.clock import read_clock
@@ -92,13 +92,20 @@ def _show_list(jobs: list[JobRecord]) -> None:
             _attempt(job),
             show_ago(job.created_at, now_ms),
             note_of(job, now_ms),
-            show_content(content_of(job.payload, job.codec)),
+            _payload(job),
         )
     show_table(table)
 
 
 def _attempt(job: JobRecord) -> str:
     return f"{job.attempt}/{'∞' if job.max_attempts is None else job.max_attempts}"
+
+
+def _payload(job: JobRecord) -> str:
+    blob = job.payload_blob
+    if blob is not None and blob.absent:
+        return f"{show_size(blob.size)} in the blob store"
+    return show_content(content_of(job.payload, job.codec))
 
 
 def note_of(job: JobRecord, now_ms: int) -> str:
@@ -225,8 +232,8 @@ def cancel(
     yes: Yes = False,
 ) -> None:
     """Cancel jobs that have not ended, by ids or all that a filter finds."""
-    states_of(state, LIVE, "cancelled")
-    filter = filter_of(queue, states_of(state), task, tag, worker, error)
+    states = states_of(state, LIVE, "cancelled") if state else 0
+    filter = filter_of(queue, states, task, tag, worker, error)
     _change(session, Change(request.CANCEL, filter=filter), ids, LIVE, yes)
 
 
@@ -263,8 +270,8 @@ def promote(
     yes: Yes = False,
 ) -> None:
     """Let jobs run now that wait for their time, by ids or all that a filter finds."""
-    states_of(state, (SCHEDULED, RETRYING), "promoted")
-    filter = filter_of(queue, states_of(state), task, tag, worker, error)
+    states = states_of(state, (SCHEDULED, RETRYING), "promoted") if state else 0
+    filter = filter_of(queue, states, task, tag, worker, error)
     _change(session, Change(request.PROMOTE, filter=filter), ids, (SCHEDULED, RETRYING), yes)
 
 

@@ -32,7 +32,7 @@ Create = Annotated[bool, typer.Option("--create", help="Also when the queue is n
 def list_queues(session: Session) -> None:
     """List the queues with how many jobs each has in which state."""
     counts = session.client.count()
-    settings = session.client.configure("queue", "*")
+    settings = {} if session.is_all else session.client.configure("queue", "*")
     if session.as_json:
         for name in sorted(counts):
             show_json(_fields(name, counts[name], settings.get(name, {})))
@@ -75,8 +75,9 @@ def show_setting(name: str, value: object) -> str:
 @connected
 def show(session: Session, queue: QueueName) -> None:
     """Show a queue's counts and settings."""
+    client = session.of_one_tenant()
     settings = _settings(session, queue)
-    counts = session.client.count(queue).get(queue, dict.fromkeys(STATE_NAMES, 0))
+    counts = client.count(queue).get(queue, dict.fromkeys(STATE_NAMES, 0))
     if session.as_json:
         show_json(_fields(queue, counts, settings))
         return
@@ -137,7 +138,7 @@ def limit(
 
 
 def _set(session: Session, queue: str, create: bool, changes: dict[str, object], done: str) -> None:
-    client = session.changing()
+    client = session.of_one_tenant()
     if not create:
         _settings(session, queue)
     settings = client.configure("queue", queue, **changes)
@@ -176,7 +177,7 @@ def clean(
 
 
 def _remove(session: Session, filter: Filter, yes: bool, which: str) -> None:
-    session.changing()
+    session.of_one_tenant()
     _settings(session, filter.queue)
     change_all(session, Change(request.REMOVE, filter=filter), yes, which)
 
@@ -190,15 +191,18 @@ def obliterate(
     yes: Yes = False,
 ) -> None:
     """Remove a queue: all its jobs, whatever their state, and its settings."""
-    client = session.changing()
+    client = session.of_one_tenant()
     settings = _settings(session, queue)
     if not yes:
-        confirm(session, f"remove {queue} with {show_count(sum(client.count(queue)[queue].values()), 'job')}?")
+        jobs = sum(client.count(queue).get(queue, {}).values())
+        confirm(session, f"remove {queue} with {show_count(jobs, 'job')}?")
     client.configure("queue", queue, paused=True)  # so that nothing starts meanwhile
-    running = client.count(queue)[queue]["running"]
+    running = client.count(queue).get(queue, {}).get("running", 0)
     if running and not force:
         client.configure("queue", queue, paused=settings.get("paused"))
-        raise Conflict(f"{show_count(running, 'job')} of {queue} run; wait for them, or cancel them with --force", 0)
+        raise Conflict(
+            f"{show_count(running, 'job')} of {queue} still running; wait for them, or cancel them with --force", 0
+        )
     live, ended = (sum(1 << code for code in states) for states in (LIVE, TERMINAL))
     client.change_batch(Change(request.CANCEL, filter=Filter(queue, live), reason="obliterated"))
     removed = client.change_batch(Change(request.REMOVE, filter=Filter(queue, ended))).count

@@ -125,6 +125,11 @@ class Session:
             client.close()
 
     @property
+    def is_all(self) -> bool:
+        """Whether all tenants are meant."""
+        return self.tenant == ANY_TENANT
+
+    @property
     def client(self) -> "SyncClient":
         return self.open()
 
@@ -135,20 +140,19 @@ class Session:
             check_place(place, create)
             from tenure.client.sync import connect_sync
 
-            is_all = self.tenant == ANY_TENANT
             client = connect_sync(
                 place.url,
-                tenant=DEFAULT_TENANT if is_all else self.tenant,
-                tenants=(ANY_TENANT,) if is_all else (),
+                tenant=DEFAULT_TENANT if self.is_all else self.tenant,
+                tenants=(ANY_TENANT,) if self.is_all else (),
                 token=read_token(self._token) if place.is_server else "",
             )
             self._client = client.__enter__()
         return self._client
 
-    def changing(self, create: bool = False) -> "SyncClient":
-        """For a change: it belongs to one tenant."""
-        if self.tenant == ANY_TENANT:
-            raise InvalidRequest("tenant", self.tenant, "what is changed belongs to one tenant; name it")
+    def of_one_tenant(self, create: bool = False) -> "SyncClient":
+        """For what belongs to one tenant: changes, and settings."""
+        if self.is_all:
+            raise InvalidRequest("tenant", self.tenant, "this belongs to one tenant; name it")
         return self.open(create)
 
 

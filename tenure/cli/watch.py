@@ -5,7 +5,7 @@ from collections import Counter, deque
 
 import msgspec
 
-from tenure.cli.change import matching
+from tenure.cli.field import event_fields, fields_of, settings_fields
 from tenure.cli.session import Session
 from tenure.client.clock import read_clock
 from tenure.core.error import EventsLost, Forbidden
@@ -15,7 +15,9 @@ from tenure.core.state import RUNNING, STATE_NAMES
 
 END = "end"
 PAGES_MAX = 50  # of events in one frame, a thousand each
-SCANNED_MAX = 5_000  # running jobs that are looked for at the start
+SCANS_MAX = 200  # pages of the store that are searched for running jobs
+RUNNING_MAX = 5_000
+JOBS_PER_PAGE = 1_000
 FAILURES = 10
 RATES = ("enqueued", "started", "completed", "failed")
 LEAVING = frozenset({"completed", "retrying", "failed", "cancelled", "released", "removed", "ready"})
@@ -79,11 +81,19 @@ class Watch:
             self._has_events = False
 
     def _find_running(self) -> None:
-        for job in matching(self._session, Filter(self._queue, 1 << RUNNING)):
-            self._running[job.id] = Running(
-                job.id, job.tenant, job.queue, job.task, job.worker, job.attempt, job.started_at
-            )
-            if len(self._running) >= SCANNED_MAX:
+        """As many as there are. A page looks at a part of the store only, and there is an end to that."""
+        client = self._session.client
+        wanted = min(sum(states["running"] for states in client.count(self._queue).values()), RUNNING_MAX)
+        cursor = ""
+        for _ in range(SCANS_MAX):
+            if len(self._running) >= wanted:
+                return
+            page = client.find(Filter(self._queue, 1 << RUNNING), JOBS_PER_PAGE, cursor)
+            for job in page.jobs:
+                known = Running(job.id, job.tenant, job.queue, job.task, job.worker, job.attempt, job.started_at)
+                self._running[job.id] = known
+            cursor = page.cursor
+            if not cursor:
                 return
 
     def look(self) -> Frame:
@@ -94,7 +104,7 @@ class Watch:
         self._since_ms = now.elapsed_ms
         client = self._session.client
         counts = client.count(self._queue)
-        settings = client.configure("queue", "*") if self._has_events else {}
+        settings = client.configure("queue", "*") if self._has_events and not self._session.is_all else {}
         lines = []
         for name in sorted(counts):
             rates = {rate: seen[name, rate] / passed_s for rate in RATES}
@@ -148,9 +158,9 @@ def wait(interval_s: float) -> None:
 
 def frame_fields(frame: Frame) -> dict[str, object]:
     """For programs."""
-    from tenure.cli.field import event_fields, fields_of
-
     found = fields_of(frame)
+    for line, queue in zip(found["queues"], frame.queues, strict=True):
+        line["settings"] = settings_fields(queue.settings)
     found["failures"] = [event_fields(event) for event in frame.failures]
     found["totals"] = {state: frame.total(state) for state in STATE_NAMES}
     return found

@@ -103,6 +103,10 @@ class Place:
     def client(self) -> tenure.SyncClient:
         return tenure.connect_sync(self.url, tenant=self.tenant)
 
+    def count_all(self) -> int:
+        with self.client() as client:
+            return sum(sum(states.values()) for states in client.count().values())
+
     def enqueue(self, count: int = 1, **fields: object) -> list[int]:
         with self.client() as client:
             made = client.enqueue_many([b'{"n": %d}' % number for number in range(count)], **fields)

@@ -20,7 +20,7 @@ def test_all_is_well(place: Place) -> None:
     found = checks(ended)
     assert ended.json["is_well"]
     assert {status for status, _, _ in found.values()} <= {"ok", "note"}
-    assert "1 queues, 3 jobs" in found["answers"][1]
+    assert "1 queue, 3 jobs" in found["answers"][1]
     assert "fsync" in found["durability"][1]
     assert ended.json["capabilities"]["name"] == "sqlite"
     assert found["build"][1] == build_of()

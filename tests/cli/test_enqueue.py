@@ -100,6 +100,7 @@ def test_wait_gives_up_and_the_job_stays(place: Place) -> None:
         (("send", "--metadata", "novalue"), "customer=42"),
         (("send", "--tag", "a", "--tag", "a"), "tags"),
         (("send", "--wait", "--timeout", "soon"), "timeout"),
+        (("send", "--wait", "--timeout", "11m"), "timeout"),
         (("send", "[1]", "--lines"), "standard input"),
         (("send", "--lines", "--wait"), "not for --lines"),
         (("send", "--lines", "--custom-id", "x"), "not for --lines"),
@@ -108,6 +109,7 @@ def test_wait_gives_up_and_the_job_stays(place: Place) -> None:
 )
 def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, place: Place) -> None:
     assert word in place.run("enqueue", *arguments, code=2, input="").err
+    assert place.count_all() == 0
 
 
 def test_new_file_is_made_by_enqueue_and_by_nothing_else(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_obliterate_removes_jobs_and_settings(place: Place) -> None:
     with place.client() as client:
         client.claim("mail")
     refused = place.run("queues", "obliterate", "mail", "--yes", code=1)
-    assert "1 job of mail run" in refused.err
+    assert "1 job of mail still running" in refused.err
     assert place.count("mail") == {"ready": 2, "running": 1, "failed": 2}
     assert place.run("queues", "show", "mail", "--json").json["settings"] == {"concurrency": 9}
     asked = place.run("queues", "obliterate", "mail", "--force", input="\n", code=1)
@@ -117,6 +117,16 @@ def test_obliterate_removes_jobs_and_settings(place: Place) -> None:
     assert place.count("mail") == {}
     with place.client() as client:
         assert client.configure("queue", "mail") == {}
+
+
+def test_settings_of_all_tenants_are_not_mixed(place: Place) -> None:
+    place.enqueue(2, queue="mail")
+    place.run("queues", "pause", "mail")
+    everybody = Place(place.url, "*")
+    [mail] = [line for line in everybody.run("queues", "list", "--json").lines if line["queue"] == "mail"]
+    assert (mail["counts"]["ready"] >= 2, mail["settings"]) == (True, {})
+    for arguments in (("show", "mail"), ("pause", "mail"), ("empty", "mail", "--yes")):
+        assert "belongs to one tenant" in everybody.run("queues", *arguments, code=2).err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`tenure tenants`, `tenure workers` and `tenure tokens`."""
 
 import tomllib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -90,10 +91,10 @@ def test_workers_are_listed(place: Place) -> None:
     assert "send, resize" in text
 
 
-def test_store_without_workers_says_so(place: Place) -> None:
-    if place.url.startswith("sqlite"):
-        place.enqueue()
-        assert place.run("workers", "list").out == "no worker has shown a sign of life in the last minute\n"
+def test_store_without_workers_says_so(tmp_path: Path) -> None:
+    place = Place(f"sqlite:///{tmp_path / 'jobs.db'}", "acme")
+    place.enqueue()
+    assert place.run("workers", "list").out == "no worker has shown a sign of life in the last minute\n"
 
 
 def test_token_is_made_with_its_hash() -> None:

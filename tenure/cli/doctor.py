@@ -101,6 +101,8 @@ def _place(session: Session) -> Iterator[Check]:
         return
     yield Check("settings", OK, "tenure.toml" if Path("tenure.toml").exists() else "no tenure.toml here: defaults")
     yield Check("server" if place.is_server else "store", OK, f"{place.url} ({place.source})")
+    if place.url.startswith("sqlite:"):
+        yield from _file(place)  # before it is opened, which writes to it
     try:
         client = session.client
         before_ms = read_clock().elapsed_ms
@@ -115,8 +117,6 @@ def _place(session: Session) -> Iterator[Check]:
     yield _durability(session)
     lacks = [name for name, has in _capabilities(session).items() if has is False and name != "shared"]
     yield Check("capabilities", OK, f"{client.capabilities.name}: all" + (f" but {', '.join(lacks)}" if lacks else ""))
-    if not place.is_server:
-        yield from _file(place)
 
 
 def _fix(error: Error) -> str:
@@ -141,8 +141,11 @@ def _file(place: Place) -> Iterator[Check]:
 
     from tenure.store.url import read_sqlite
 
-    path = read_sqlite(place.url).path
-    found = path.stat()
+    try:
+        path = read_sqlite(place.url).path
+        found = path.stat()
+    except (Error, OSError):
+        return  # opening it says why
     free = shutil.disk_usage(path.absolute().parent).free
     text = f"{show_size(found.st_size)} in {path}, {show_size(free)} free beside it"
     if free < DISK_BYTES_MIN:

@@ -6,6 +6,7 @@ from collections import Counter, deque
 import msgspec
 
 from tenure.cli.field import event_fields, fields_of, settings_fields
+from tenure.cli.queues import all_settings
 from tenure.cli.session import Session
 from tenure.client.clock import read_clock
 from tenure.core.error import EventsLost, Forbidden
@@ -104,7 +105,7 @@ class Watch:
         self._since_ms = now.elapsed_ms
         client = self._session.client
         counts = client.count(self._queue)
-        settings = client.configure("queue", "*") if self._has_events and not self._session.is_all else {}
+        settings = all_settings(self._session)
         lines = []
         for name in sorted(counts):
             rates = {rate: seen[name, rate] / passed_s for rate in RATES}

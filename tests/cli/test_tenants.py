@@ -1,14 +1,8 @@
-"""`tenure tenants`, `tenure workers` and `tenure tokens`."""
+"""`tenure tenants`."""
 
-import tomllib
-from pathlib import Path
-
-import msgspec
 import pytest
 
-from tenure.server.auth import hash_token
-from tenure.server.config import Settings
-from tests.cli.rig import Place, run
+from tests.cli.rig import Place
 
 
 def test_tenant_is_set_shown_and_reset(place: Place) -> None:
@@ -75,55 +69,3 @@ def test_tenant_is_set_shown_and_reset(place: Place) -> None:
 def test_wrong_use_of_tenants_is_named(arguments: tuple[str, ...], word: str, place: Place) -> None:
     place.enqueue()
     assert word in place.run("tenants", *arguments, code=2).err
-
-
-def test_workers_are_listed(place: Place) -> None:
-    place.enqueue()
-    with place.client() as client:
-        client.claim("none", worker=f"{place.tenant}-w")
-        client.configure("worker", f"{place.tenant}-w", version="1.2", tasks=["send", "resize"])
-        lines = place.run("workers", "list", "--json").lines
-        text = place.run("workers", "list").out
-    [found] = [line for line in lines if line["name"] == f"{place.tenant}-w"]
-    assert (found["version"], found["tasks"]) == ("1.2", ["send", "resize"])
-    assert found["seen_at"].endswith("Z")
-    assert f"{place.tenant}-w" in text
-    assert "send, resize" in text
-
-
-def test_store_without_workers_says_so(tmp_path: Path) -> None:
-    place = Place(f"sqlite:///{tmp_path / 'jobs.db'}", "acme")
-    place.enqueue()
-    assert place.run("workers", "list").out == "no worker has shown a sign of life in the last minute\n"
-
-
-def test_token_is_made_with_its_hash() -> None:
-    made = run("token", "--json").json
-    assert hash_token(made["token"]) == made["sha256"]
-    assert [line.split()[0] for line in run("token").out.splitlines()] == ["token", "sha256"]
-
-
-def test_token_of_a_name_comes_with_the_lines_for_the_server() -> None:
-    more = ("--role", "producer", "--role", "worker", "--tenant", "acme", "--queue", "image-*", "--rate", "500")
-    said = run("tokens", "make", "shop.eu", *more)
-    token, _, file = said.out.partition("\n\n")
-    settings = msgspec.convert(tomllib.loads(file)["server"], Settings)
-    made = settings.tokens["shop.eu"]
-    assert made.sha256 == hash_token(token.split()[1])
-    assert (made.roles, made.tenants, made.queues, made.rate) == (("producer", "worker"), ("acme",), ("image-*",), 500)
-    found = run("tokens", "make", "shop", "--json").json
-    assert found["settings"] == {"sha256": hash_token(found["token"])}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (("make",), "NAME"),
-        (("make", "a/b"), "letters, digits"),
-        (("make", "shop", "--role", "producr"), "did you mean producer?"),
-        (("make", "shop", "--rate", "-1"), "--rate"),
-    ],
-)
-def test_wrong_use_of_tokens_is_named(arguments: tuple[str, ...], word: str) -> None:
-    ended = run("tokens", *arguments)
-    assert (ended.code, word in ended.err) == (2, True), ended

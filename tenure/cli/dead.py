@@ -23,7 +23,7 @@ from tenure.cli.jobs import show_jobs
 from tenure.cli.payload import read_payload
 from tenure.cli.screen import show_json, show_line, show_table
 from tenure.cli.session import Session, connected
-from tenure.cli.table import make_table, shorten, show_ago
+from tenure.cli.table import elastic, make_table, shorten, show_ago
 from tenure.client.clock import read_clock
 from tenure.core import request
 from tenure.core.bound import nearest
@@ -32,7 +32,7 @@ from tenure.core.request import Change, Filter
 from tenure.core.state import FAILED, REASONS
 
 DEAD = 1 << FAILED
-MESSAGE_CHARS = 60
+MESSAGE_CHARS = 100
 
 app = typer.Typer(help="Look at dead letters, start them again, purge them.", no_args_is_help=True)
 
@@ -76,12 +76,12 @@ def groups(session: Session, queue: Queue = "") -> None:
         show_line("no dead letter" + (f" in {queue}" if queue else ""))
         return
     now_ms = read_clock().wall_ms
-    table = make_table(">jobs", "fingerprint", "reason", "error", "first", "last", ">example")
+    table = make_table(">jobs", "fingerprint", "last", ">example", "~reason", "~error")
     for group in found:
         error = f"{group.type}: {group.message}" if group.type else group.message
-        first, last = show_ago(group.first_at, now_ms), show_ago(group.last_at, now_ms)
-        shown = shorten(error, MESSAGE_CHARS)
-        table.add_row(f"{group.count:,}", group.fingerprint, group.reason, shown, first, last, str(group.example))
+        last, example = show_ago(group.last_at, now_ms), str(group.example)
+        cells = elastic(group.reason), elastic(shorten(error, MESSAGE_CHARS))
+        table.add_row(f"{group.count:,}", group.fingerprint, last, example, *cells)
     show_table(table)
 
 

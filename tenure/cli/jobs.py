@@ -26,7 +26,7 @@ from tenure.cli.field import content_of, fields_of, job_fields, show_instant
 from tenure.cli.payload import read_payload
 from tenure.cli.screen import show_count, show_json, show_line, show_note, show_size, show_table
 from tenure.cli.session import Session, connected
-from tenure.cli.table import make_pairs, make_table, shorten, show_ago, show_content, state_cell
+from tenure.cli.table import elastic, make_pairs, make_table, shorten, show_ago, show_content, state_cell
 from tenure.client.clock import read_clock
 from tenure.core import request
 from tenure.core.record import JobRecord
@@ -79,20 +79,19 @@ def show_jobs(session: Session, filter: Filter, limit: int, cursor: str) -> None
 def _show_list(jobs: list[JobRecord]) -> None:
     now_ms = read_clock().wall_ms
     tenants = len({job.tenant for job in jobs}) > 1
-    table = make_table(
-        ">id", *(["tenant"] if tenants else []), "queue", "task", "state", ">attempt", "created", "note", "payload"
-    )
+    tenant = ["~tenant"] if tenants else []
+    table = make_table(">id", *tenant, "~queue", "~task", "state", ">attempt", "created", "~note", "~payload")
     for job in jobs:
         table.add_row(
             str(job.id),
-            *([job.tenant] if tenants else []),
-            job.queue,
-            job.task,
+            *([elastic(job.tenant)] if tenants else []),
+            elastic(job.queue),
+            elastic(job.task),
             state_cell(job.state),
             _attempt(job),
             show_ago(job.created_at, now_ms),
-            note_of(job, now_ms),
-            _payload(job),
+            elastic(note_of(job, now_ms)),
+            elastic(_payload(job)),
         )
     show_table(table)
 

@@ -1,8 +1,11 @@
 """`tenure queues`: looking at queues, holding them back, and clearing them."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from tenure.cli.argument import QueueName, States, Yes, rate_of, show_rate, states_of
@@ -10,7 +13,7 @@ from tenure.cli.change import change_all, confirm
 from tenure.cli.field import RATES, settings_fields
 from tenure.cli.screen import show_count, show_duration, show_json, show_line, show_size, show_table
 from tenure.cli.session import Session, connected
-from tenure.cli.table import STYLES, count_cell, make_pairs, make_table
+from tenure.cli.table import STYLES, count_cell, elastic, make_pairs, make_table
 from tenure.client.clock import read_clock
 from tenure.core import request
 from tenure.core.bound import QUEUE_RULES, nearest
@@ -21,6 +24,7 @@ from tenure.core.state import BLOCKED, CANCELLED, COMPLETED, LIVE, READY, RETRYI
 
 WAITING = (SCHEDULED, BLOCKED, READY, RETRYING)
 NAMES_SHOWN = 1_000
+ALWAYS = ("ready", "running", "failed")
 
 app = typer.Typer(help="Look at queues, pause and limit them, clear them.", no_args_is_help=True)
 
@@ -40,11 +44,23 @@ def list_queues(session: Session) -> None:
     if not counts:
         show_line("no queue; a queue exists from its first job or setting")
         return
-    table = make_table("queue", *(f">{state}" for state in STATE_NAMES), "held by")
+    show_table(_table(counts, settings))
+
+
+def _table(counts: dict[str, dict[str, int]], settings: dict[str, object]) -> Table:
+    """On a terminal, without the states in which there is no job: few are as wide as all eight."""
+    states = used_states(counts.values()) if Console().is_terminal else STATE_NAMES
+    table = make_table("~queue", *(f">{state}" for state in states), "~held by")
     for name in sorted(counts):
-        cells = [count_cell(counts[name][state], STYLES[state]) for state in STATE_NAMES]
-        table.add_row(name, *cells, show_held(settings.get(name, {})))
-    show_table(table)
+        cells = [count_cell(counts[name][state], STYLES[state]) for state in states]
+        table.add_row(elastic(name), *cells, show_held(settings.get(name, {})))
+    return table
+
+
+def used_states(counts: Iterable[dict[str, int]]) -> tuple[str, ...]:
+    """Those that matter always, and those in which there are jobs."""
+    used = {state for found in counts for state, count in found.items() if count}
+    return tuple(state for state in STATE_NAMES if state in used or state in ALWAYS)
 
 
 def all_settings(session: Session) -> dict[str, object]:
@@ -63,7 +79,7 @@ def show_held(settings: object) -> Text:
     """What a queue's settings keep from running."""
     found = settings if isinstance(settings, dict) else {}
     words = [f"{name} {show_setting(name, found[name])}" for name in ("rate", "concurrency") if name in found]
-    text = Text("paused", "bold yellow") if found.get("paused") else Text()
+    text = elastic("paused" if found.get("paused") else "", "bold yellow")
     if words:
         text.append((", " if text else "") + ", ".join(words), "default")
     return text

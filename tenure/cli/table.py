@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import msgspec
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -21,18 +22,22 @@ STYLES = {
 }
 
 
-def make_table(*columns: str) -> Table:
-    """A column whose name begins with > has its cells on the right; one with ~ may be folded, others may not."""
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+def make_table(*columns: str, title: str | None = None, header_style: str = "bold") -> Table:
+    """A column whose name begins with > has its cells on the right. One with ~ gives way on a narrow terminal: its
+    cells are cut if `elastic` made them, else folded.
+    """
+    table = Table(box=None, header_style=header_style, pad_edge=False, padding=(0, 2, 0, 0))
+    table.title, table.title_justify, table.title_style = title, "left", "bold"
     for name in columns:
-        is_right, may_fold = name.startswith(">"), name.startswith("~")
-        table.add_column(
-            name.lstrip(">~"),
-            justify="right" if is_right else "left",
-            no_wrap=not may_fold,
-            overflow="fold" if may_fold else "ellipsis",
-        )
+        gives_way = name.startswith("~")
+        justify: JustifyMethod = "right" if name.startswith(">") else "left"
+        table.add_column(name.lstrip(">~"), justify=justify, no_wrap=not gives_way, overflow="fold")
     return table
+
+
+def elastic(text: str, style: str = "") -> Text:
+    """A cell on one line, as much of it as there is room for."""
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
 def make_pairs(rows: Iterable[tuple[str, str | Text]]) -> Table:

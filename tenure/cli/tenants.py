@@ -33,7 +33,7 @@ def list_tenants(session: Session) -> None:
     if not found:
         show_line("no tenant; a tenant exists from its first job or setting")
         return
-    table = make_table("tenant", ">weight", "quotas")
+    table = make_table("tenant", ">weight", "~quotas")
     for name in sorted(found):
         settings = found[name]
         known = settings if isinstance(settings, dict) else {}

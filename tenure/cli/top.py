@@ -10,16 +10,17 @@ from rich.text import Text
 
 from tenure.cli.argument import Queue
 from tenure.cli.field import show_instant
-from tenure.cli.queues import show_held
+from tenure.cli.queues import show_held, used_states
 from tenure.cli.screen import plain_text, show_duration, show_json
 from tenure.cli.session import Session, choose_place, connected
-from tenure.cli.table import STYLES, count_cell, shorten, show_ago
+from tenure.cli.table import STYLES, count_cell, elastic, make_table, shorten, show_ago
 from tenure.cli.watch import RATES, Frame, QueueLine, Watch, frame_fields, wait
 from tenure.core.duration import milliseconds
 from tenure.core.error import InvalidRequest
 
-SHOWN_STATES = ("ready", "running", "scheduled", "retrying", "blocked", "completed", "failed")
-RATE_TITLES = {"enqueued": "in/s", "started": "start/s", "completed": "done/s", "failed": "fail/s"}
+DIM = "bright_black"
+ERROR_CHARS = 80
+RATE_TITLES = {"enqueued": "in/s", "started": "run/s", "completed": "done/s", "failed": "fail/s"}
 LINES_PLAIN = 40  # of a screen that is none
 LINES_FOR_ALL = 20
 HEAD_LINES = 6  # two of the head, one empty, the titles of the queues, one that says there are more, one left free
@@ -116,34 +117,19 @@ def show_per_s(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
 
 
-def _section(title: str = "") -> Table:
-    return Table(
-        box=None,
-        title=title or None,
-        title_justify="left",
-        title_style="bold",
-        header_style="bright_black",
-        pad_edge=False,
-        padding=(0, 3, 0, 0),
-    )
-
-
 def _queues(frame: Frame, lines: int) -> Table:
-    table = _section()
-    table.add_column("queue", no_wrap=True)
-    for state in SHOWN_STATES:
-        table.add_column(state, justify="right", no_wrap=True)
-    for rate in RATES if frame.has_events else ():
-        table.add_column(RATE_TITLES[rate], justify="right", no_wrap=True)
-    table.add_column("held by", no_wrap=True)
+    states = used_states(queue.counts for queue in frame.queues)
+    rates = RATES if frame.has_events else ()
+    titles = (*(f">{state}" for state in states), *(f">{RATE_TITLES[rate]}" for rate in rates))
+    table = make_table("~queue", *titles, "~held by", header_style=DIM)
     busiest = sorted(frame.queues, key=_busyness, reverse=True)
     shown = sorted(busiest[:lines], key=lambda queue: queue.name)
     for queue in shown:
-        cells = [count_cell(queue.counts[state], STYLES[state]) for state in SHOWN_STATES]
-        rates = [_rate_cell(queue.rates[rate], rate) for rate in (RATES if frame.has_events else ())]
-        table.add_row(shorten(queue.name), *cells, *rates, show_held(queue.settings))
+        counted = [count_cell(queue.counts[state], STYLES[state]) for state in states]
+        measured = [_rate_cell(queue.rates[rate], rate) for rate in rates]
+        table.add_row(elastic(queue.name), *counted, *measured, show_held(queue.settings))
     if len(busiest) > len(shown):
-        table.add_row(Text(f"and {len(busiest) - len(shown):,} more", "bright_black"))
+        table.add_row(elastic(f"and {len(busiest) - len(shown):,} more", DIM))
     return table
 
 
@@ -158,25 +144,20 @@ def _rate_cell(rate: float, name: str) -> Text:
 
 
 def _running(frame: Frame, lines: int) -> Table:
-    table = _section("running, oldest first")
-    for name in ("job", "age", "attempt"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("queue", "task", "worker"):
-        table.add_column(name, no_wrap=True)
+    columns = (">job", ">age", ">attempt", "~queue", "~task", "~worker")
+    table = make_table(*columns, title="running, oldest first", header_style=DIM)
     for job in frame.running[:lines]:
         age = show_duration(max(frame.at - job.started_at, 0))
-        table.add_row(str(job.id), age, str(job.attempt), shorten(job.queue), shorten(job.task), shorten(job.worker))
+        where = elastic(job.queue), elastic(job.task), elastic(job.worker)
+        table.add_row(str(job.id), age, str(job.attempt), *where)
     return table
 
 
 def _failures(frame: Frame, lines: int) -> Table:
-    table = _section("failures, newest first")
-    table.add_column("job", justify="right", no_wrap=True)
-    for name in ("when", "now", "queue", "task", "error"):
-        table.add_column(name, no_wrap=True)
+    columns = (">job", ">when", "now", "~queue", "~task", "~error")
+    table = make_table(*columns, title="failures, newest first", header_style=DIM)
     for event in frame.failures[:lines]:
         error = f"{event.error_type}: {event.message}" if event.error_type else event.message or event.reason
-        state = Text(event.type, STYLES[event.type])
-        when = show_ago(event.at, frame.at)
-        table.add_row(str(event.job), when, state, shorten(event.queue), shorten(event.task), shorten(error, 80))
+        where = elastic(event.queue), elastic(event.task), elastic(shorten(error, ERROR_CHARS))
+        table.add_row(str(event.job), show_ago(event.at, frame.at), Text(event.type, STYLES[event.type]), *where)
     return table

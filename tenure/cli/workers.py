@@ -7,7 +7,7 @@ import typer
 from tenure.cli.field import show_instant
 from tenure.cli.screen import show_json, show_line, show_table
 from tenure.cli.session import Session, connected
-from tenure.cli.table import make_table, shorten, show_ago
+from tenure.cli.table import elastic, make_table, shorten, show_ago
 from tenure.client.clock import read_clock
 
 TASKS_CHARS = 60
@@ -29,9 +29,9 @@ def list_workers(session: Session) -> None:
         show_line("no worker has shown a sign of life in the last minute")
         return
     now_ms = read_clock().wall_ms
-    table = make_table("worker", "version", "joined", "seen", "tasks")
+    table = make_table("worker", "version", "joined", "seen", "~tasks")
     for worker in workers:
         joined, seen = show_ago(worker["joined_at"], now_ms), show_ago(worker["seen_at"], now_ms)
         tasks = shorten(", ".join(worker["tasks"]), TASKS_CHARS)
-        table.add_row(worker["name"], worker["version"], joined, seen, tasks)
+        table.add_row(worker["name"], worker["version"], joined, seen, elastic(tasks))
     show_table(table)

@@ -1,10 +1,11 @@
 """How values look in a cell."""
 
 import pytest
+from rich.console import Console
 
 from tenure.cli.argument import show_rate
 from tenure.cli.field import show_instant
-from tenure.cli.table import count_cell, shorten, show_ago, show_content
+from tenure.cli.table import count_cell, elastic, make_table, shorten, show_ago, show_content, state_cell
 
 NOW_MS = 1_700_000_000_000
 
@@ -34,6 +35,18 @@ def test_long_and_broken_text_is_one_short_line() -> None:
     assert shorten("a\nb\t c") == "a b c"
     assert shorten("x" * 50, 10) == "x" * 9 + "…"
     assert show_content({"to": ["ü"]}) == '{"to":["ü"]}'
+
+
+def test_narrow_terminal_cuts_texts_and_never_numbers() -> None:
+    table = make_table(">id", "~text", "state", "~more")
+    for _ in range(2):
+        table.add_row("1234567890", elastic("x" * 50), state_cell("completed"), elastic("y" * 50))
+    console = Console(width=40, force_terminal=True)
+    with console.capture() as captured:
+        console.print(table)
+    rows = captured.get().splitlines()
+    assert len(rows) == 3
+    assert all("1234567890" in row and "completed" in row and "x…" in row and "y…" in row for row in rows[1:])
 
 
 def test_counts_have_separators_and_nought_is_dim() -> None:

@@ -33,3 +33,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     else:
         url = f"sqlite:///{tmp_path / 'jobs.db'}"
     return Place(url, f"tenant-{next(TENANTS)}")
+
+
+@pytest.fixture
+def served(server: str) -> Place:
+    """For what is the same on both, wrong use above all."""
+    return Place(server, f"tenant-{next(TENANTS)}")

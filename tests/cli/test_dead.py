@@ -78,6 +78,6 @@ def test_purge_removes_dead_letters_and_no_other_job(place: Place) -> None:
         (("purge", "--queue", "mail", "--json"), "say --yes"),
     ],
 )
-def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, place: Place) -> None:
-    place.enqueue(queue="mail")
-    assert word in place.run("dead", *arguments, code=2).err
+def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, served: Place) -> None:
+    served.enqueue(queue="mail")
+    assert word in served.run("dead", *arguments, code=2).err

@@ -107,9 +107,9 @@ def test_wait_gives_up_and_the_job_stays(place: Place) -> None:
         (("send", "--lines", "--unique-key", "x"), "not for --lines"),
     ],
 )
-def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, place: Place) -> None:
-    assert word in place.run("enqueue", *arguments, code=2, input="").err
-    assert place.count_all() == 0
+def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, served: Place) -> None:
+    assert word in served.run("enqueue", *arguments, code=2, input="").err
+    assert served.count_all() == 0
 
 
 def test_new_file_is_made_by_enqueue_and_by_nothing_else(tmp_path: Path) -> None:

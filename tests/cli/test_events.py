@@ -43,6 +43,6 @@ def test_settings_are_events_too(place: Place) -> None:
         (("--limit", "0"), "--limit"),
     ],
 )
-def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, place: Place) -> None:
-    place.enqueue()
-    assert word in place.run("events", *arguments, code=2).err
+def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, served: Place) -> None:
+    served.enqueue()
+    assert word in served.run("events", *arguments, code=2).err

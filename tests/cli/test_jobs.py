@@ -82,9 +82,9 @@ def test_number_that_is_no_id_may_be_a_custom_id(place: Place) -> None:
 
 @pytest.mark.parametrize("command", ["show", "explain", "logs", "cancel", "replay", "promote", "clone"])
 @pytest.mark.parametrize("id", ["999999999", "order-none", "9" * 40])
-def test_unknown_job_is_named(command: str, id: str, place: Place) -> None:
-    place.enqueue()
-    ended = place.run("jobs", command, id, code=1)
+def test_unknown_job_is_named(command: str, id: str, served: Place) -> None:
+    served.enqueue()
+    ended = served.run("jobs", command, id, code=1)
     assert f"no job '{id}'" in ended.err
     assert ended.out == ""
 
@@ -178,9 +178,9 @@ def test_promote_and_replay_by_filter(place: Place) -> None:
         (("logs", "1", "--offset", "-1"), "--offset"),
     ],
 )
-def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, place: Place) -> None:
-    place.enqueue(queue="mail")
-    assert word in place.run("jobs", *arguments, code=2).err
+def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, served: Place) -> None:
+    served.enqueue(queue="mail")
+    assert word in served.run("jobs", *arguments, code=2).err
 
 
 def test_all_tenants_are_read_and_none_is_changed(place: Place) -> None:

@@ -53,22 +53,22 @@ def test_limit_is_set_shown_and_removed(place: Place) -> None:
         ("3/250ms", "", [3, 250, 3], "3/250ms"),
     ],
 )
-def test_rates_as_people_write_them(rate: str, burst: str, found: list[int], shown: str, place: Place) -> None:
-    place.enqueue(queue="other")
+def test_rates_as_people_write_them(rate: str, burst: str, found: list[int], shown: str, served: Place) -> None:
+    served.enqueue(queue="other")
     more = ("--burst", burst) if burst else ()
-    said = place.run("queues", "limit", "new", "--create", "--rate", rate, *more)
+    said = served.run("queues", "limit", "new", "--create", "--rate", rate, *more)
     assert said.out == f"limited new: rate {shown}\n"
-    settings = place.run("queues", "show", "new", "--json").json["settings"]["rate"]
+    settings = served.run("queues", "show", "new", "--json").json["settings"]["rate"]
     assert list(settings.values()) == found
 
 
 @pytest.mark.parametrize("command", ["show", "pause", "resume", "limit", "empty", "clean", "obliterate"])
-def test_unknown_queue_is_named_with_the_nearest(command: str, place: Place) -> None:
-    place.enqueue(queue="emails")
+def test_unknown_queue_is_named_with_the_nearest(command: str, served: Place) -> None:
+    served.enqueue(queue="emails")
     more = ("--concurrency", "1") if command == "limit" else ()
-    said = place.run("queues", command, "emials", *more, code=1)
+    said = served.run("queues", command, "emials", *more, code=1)
     assert "no queue 'emials' in this tenant; did you mean emails?" in said.err
-    assert [line["queue"] for line in place.run("queues", "list", "--json").lines] == ["emails"]
+    assert [line["queue"] for line in served.run("queues", "list", "--json").lines] == ["emails"]
 
 
 def test_queue_that_is_not_there_yet_is_paused_when_told(place: Place) -> None:
@@ -146,6 +146,6 @@ def test_settings_of_all_tenants_are_not_mixed(place: Place) -> None:
         (("pause", "a/b", "--create"), "queue"),
     ],
 )
-def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, place: Place) -> None:
-    place.enqueue(queue="mail")
-    assert word in place.run("queues", *arguments, code=2).err
+def test_wrong_use_is_named(arguments: tuple[str, ...], word: str, served: Place) -> None:
+    served.enqueue(queue="mail")
+    assert word in served.run("queues", *arguments, code=2).err

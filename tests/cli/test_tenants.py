@@ -66,6 +66,6 @@ def test_tenant_is_set_shown_and_reset(place: Place) -> None:
         (("show",), "TENANT"),
     ],
 )
-def test_wrong_use_of_tenants_is_named(arguments: tuple[str, ...], word: str, place: Place) -> None:
-    place.enqueue()
-    assert word in place.run("tenants", *arguments, code=2).err
+def test_wrong_use_of_tenants_is_named(arguments: tuple[str, ...], word: str, served: Place) -> None:
+    served.enqueue()
+    assert word in served.run("tenants", *arguments, code=2).err

@@ -66,18 +66,18 @@ def test_more_events_than_can_be_read_are_said_to_be_the_least(place: Place, mon
 
 
 @pytest.mark.parametrize("lines", [10, 24, 80])
-def test_screen_fits_the_terminal(lines: int, place: Place) -> None:
+def test_screen_fits_the_terminal(lines: int, served: Place) -> None:
     for number in range(30):
-        place.enqueue(1, queue=f"queue-{number:02}", task="send")
-    with session_of(place) as session:
+        served.enqueue(1, queue=f"queue-{number:02}", task="send")
+    with session_of(served) as session:
         watch = Watch(session)
-        with place.client() as client:
+        with served.client() as client:
             for job in client.claim("queue-*", n=25, worker="w")[:15]:
                 client.fail(job, "ValueError", "bad")
         frame = watch.look()
     console = Console(width=160, force_terminal=True, height=lines)
     with console.capture() as captured:
-        console.print(render(frame, place.url, place.tenant, lines))
+        console.print(render(frame, served.url, served.tenant, lines))
     text = captured.get()
     assert len(text.splitlines()) <= lines
     assert ("more" in text) == (lines < 40)

@@ -18,7 +18,8 @@ from tenure.core.state import STATE_NAMES
 if TYPE_CHECKING:
     from tenure.store.url import SqliteUrl
 
-RATE = re.compile(r"([0-9]+)/([0-9.]*)(ms|s|m|h|d)")
+RATE = re.compile(r"([0-9]{1,10})/([0-9.]{0,10})(ms|s|m|h|d)")
+NUMBER = re.compile(r"-?[0-9]{1,10}")
 PERIODS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
@@ -175,3 +176,8 @@ def metadata_of(pairs: list[str] | None) -> dict[str, str]:
             raise InvalidRequest("metadata", pair, "it must be a key and a value, as in customer=42")
         found[key] = text
     return found
+
+
+def priority_of(text: str) -> int | str:
+    """A number, or a name, which is checked with the job."""
+    return int(text) if NUMBER.fullmatch(text) else text

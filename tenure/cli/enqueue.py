@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tenure.cli.argument import metadata_of
+from tenure.cli.argument import metadata_of, priority_of
 from tenure.cli.completion import complete_queue
 from tenure.cli.field import content_of, error_fields
 from tenure.cli.payload import STDIN, check_json, read_payload
@@ -59,28 +59,33 @@ def enqueue(
     """Enqueue a job, or many from lines of JSON."""
     fields: dict[str, object] = {"task": task, "queue": queue}
     if priority is not None:
-        fields["priority"] = int(priority) if priority.lstrip("-").isdecimal() else priority
+        fields["priority"] = priority_of(priority)
     for name, given in (
         ("delay", delay),
         ("custom_id", custom_id),
         ("unique_key", unique_key),
         ("max_attempts", max_attempts),
         ("tags", tag),
-        ("metadata", metadata_of(metadata)),
+        ("metadata", metadata_of(metadata) if metadata else None),
     ):
-        if given:
+        if given is not None:
             fields[name] = given
-    if max_attempts == 0:
-        raise InvalidRequest("max_attempts", 0, "it must be at least 1")
     timeout_ms = milliseconds("timeout", timeout)
     bound.wait_ms("timeout", timeout_ms)
+    _check(fields)
     if lines:
         _check_lines(payload, wait, custom_id, unique_key)
         _enqueue_lines(session, fields)
     else:
-        _enqueue_one(
-            session, NULL if payload is None else read_payload(payload) or NULL, fields, timeout_ms if wait else None
-        )
+        content = read_payload(payload) or NULL
+        _enqueue_one(session, content, fields, timeout_ms if wait else None)
+
+
+def _check(fields: dict[str, object]) -> None:
+    """Before a file is made for a job that will be refused."""
+    from tenure.client.client import split_fields
+
+    split_fields(fields)
 
 
 def _enqueue_one(session: Session, content: bytes, fields: dict[str, object], wait_ms: int | None) -> None:

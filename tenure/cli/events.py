@@ -12,6 +12,7 @@ from tenure.cli.completion import complete_event
 from tenure.cli.field import event_fields, show_instant
 from tenure.cli.screen import show_json, show_note
 from tenure.cli.session import Session, connected
+from tenure.cli.stop import Stop
 from tenure.cli.table import STYLES, shorten
 from tenure.core.bound import nearest
 from tenure.core.error import InvalidRequest
@@ -46,32 +47,33 @@ def events(
         if name not in EVENT_NAMES:
             raise InvalidRequest("type", name, nearest(name, EVENT_NAMES))
     wanted = frozenset(type or EVENT_NAMES)
-    shown = 0
+    left = limit
     console = Console()
-    try:
-        for page in _pages(session, cursor, follow):
-            for event in page.events:
-                if event.type in wanted and (not queue or event.queue == queue):
-                    _show(session, console, event)
-                    shown += 1
-                    if shown == limit:
-                        return
-            cursor = page.cursor
-    except KeyboardInterrupt:
-        pass
+    for page in _pages(session, cursor, follow):
+        for event in page.events:
+            if event.type in wanted and (not queue or event.queue == queue):
+                _show(session, console, event)
+                left = None if left is None else left - 1
+                if left == 0:
+                    return
+        cursor = page.cursor
     show_note(f"go on with: --from {cursor}")
 
 
 def _pages(session: Session, cursor: str, follow: bool) -> Iterator[EventPage]:
-    """A page may be empty and not be the last: it looks at a bounded number of events."""
-    while True:
-        page = session.client.event_page(cursor, wait=WAIT_S if follow and cursor else 0)
-        yield page
-        if not follow and not page.events and page.cursor == cursor:
-            return
-        if not follow and cursor == END:
-            return
-        cursor = page.cursor
+    """Until Ctrl-C. A page may be empty and not be the last: it looks at a bounded number of events."""
+    with Stop() as stop:
+        while True:
+            try:
+                with stop.interruptible():
+                    page = session.client.event_page(cursor, wait=WAIT_S if follow and cursor else 0)
+            except KeyboardInterrupt:
+                return
+            yield page
+            is_last = cursor == END or (not page.events and page.cursor == cursor)
+            if is_last and not follow:
+                return
+            cursor = page.cursor
 
 
 def _show(session: Session, console: Console, event: Event) -> None:

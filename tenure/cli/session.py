@@ -40,6 +40,10 @@ class Place(NamedTuple):
 def choose_place(url: str | None) -> Place:
     """What was given, else the store that `tenure serve` would serve here, else the server that it would be."""
     if url:
+        try:
+            urlsplit(url)
+        except ValueError as error:
+            raise InvalidRequest("url", url, f"it cannot be read: {error}") from error
         return Place(url, "--url or TENURE_URL")
     if not (os.environ.keys() & SETTINGS or Path("tenure.toml").exists()):
         return Place(f"tenure://127.0.0.1:{PORT}", "default")

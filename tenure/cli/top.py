@@ -1,6 +1,7 @@
 """`tenure top`: a live screen of queues, running jobs and failures."""
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from tenure.cli.field import show_instant
 from tenure.cli.queues import show_held, used_states
 from tenure.cli.screen import plain_text, show_duration, show_json
 from tenure.cli.session import Session, choose_place, connected
+from tenure.cli.stop import Stop
 from tenure.cli.table import STYLES, count_cell, elastic, make_table, shorten, show_ago
 from tenure.cli.watch import RATES, Frame, QueueLine, Watch, frame_fields, wait
 from tenure.core.duration import milliseconds
@@ -42,20 +44,34 @@ def top(
         raise InvalidRequest("interval", interval, f"it must be at least {INTERVAL_MS_MIN}ms")
     console = Console()
     where = choose_place(session.url).url
-    watch = Watch(session, queue)
-    try:
-        if once or session.as_json or not console.is_terminal:
-            _print_frames(session, watch, console, where, interval_ms / 1_000, once)
-        else:
-            _show_live(watch, session, console, where, interval_ms / 1_000)
-    except KeyboardInterrupt:
-        pass
+    with Stop() as stop:
+        try:
+            is_live = console.is_terminal and not once and not session.as_json
+            frames = _frames(session, queue, interval_ms / 1_000, stop, is_live)
+            if not is_live:
+                _print_frames(session, frames, console, where, once)
+            else:
+                _show_live(session, frames, console, where)
+        except KeyboardInterrupt:
+            pass
 
 
-def _print_frames(session: Session, watch: Watch, console: Console, where: str, interval_s: float, once: bool) -> None:
+def _frames(session: Session, queue: str, interval_s: float, stop: Stop, at_once: bool) -> Iterator[Frame]:
+    """`at_once`: the first one without a wait, and without rates."""
+    with stop.interruptible():
+        watch = Watch(session, queue)
+        first = watch.look(measure=False) if at_once else None
+    if first is not None:
+        yield first
     while True:
-        wait(interval_s)
-        frame = watch.look()
+        with stop.interruptible():
+            wait(interval_s)
+            frame = watch.look()
+        yield frame
+
+
+def _print_frames(session: Session, frames: Iterator[Frame], console: Console, where: str, once: bool) -> None:
+    for frame in frames:
         if session.as_json:
             show_json(frame_fields(frame))
         else:
@@ -72,14 +88,12 @@ def _print(console: Console, shown: RenderableType) -> None:
         sys.stdout.flush()
 
 
-def _show_live(watch: Watch, session: Session, console: Console, where: str, interval_s: float) -> None:
+def _show_live(session: Session, frames: Iterator[Frame], console: Console, where: str) -> None:
     from rich.live import Live
 
-    first = render(watch.look(), where, session.tenant, console.height)
-    with Live(first, console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            wait(interval_s)
-            live.update(render(watch.look(), where, session.tenant, console.height), refresh=True)
+    with Live(Text("looking…", DIM), console=console, screen=True, auto_refresh=False) as live:
+        for frame in frames:
+            live.update(render(frame, where, session.tenant, console.height), refresh=True)
 
 
 # One screen.

@@ -97,7 +97,8 @@ class Watch:
             if not cursor:
                 return
 
-    def look(self) -> Frame:
+    def look(self, measure: bool = True) -> Frame:
+        """Without `measure` there are no rates: a moment is too short for any."""
         seen: Counter[tuple[str, str]] = Counter()
         is_partial = self._read_events(seen) if self._has_events else False
         now = read_clock()
@@ -108,7 +109,7 @@ class Watch:
         settings = all_settings(self._session)
         lines = []
         for name in sorted(counts):
-            rates = {rate: seen[name, rate] / passed_s for rate in RATES}
+            rates = {rate: seen[name, rate] / passed_s if measure else 0.0 for rate in RATES}
             known = settings.get(name)
             lines.append(QueueLine(name, counts[name], rates, known if isinstance(known, dict) else {}))
         if not any(line.counts["running"] for line in lines):

@@ -93,6 +93,10 @@ def test_wait_gives_up_and_the_job_stays(place: Place) -> None:
         (("send", "text"), "a text needs quotes"),
         (("send", "-"), "standard input"),
         (("send", "--priority", "urgent"), "low, normal, high, critical"),
+        (("send", "--priority=--3"), "priority"),
+        (("send", "--priority", "9" * 5_000), "priority"),
+        (("send", "--custom-id", ""), "custom_id"),
+        (("send", "--unique-key", ""), "unique_key"),
         (("send", "--delay", "soon"), "delay"),
         (("send", "--queue", "a b"), "queue"),
         (("send", "--max-attempts", "0"), "max_attempts"),
@@ -117,6 +121,9 @@ def test_new_file_is_made_by_enqueue_and_by_nothing_else(tmp_path: Path) -> None
     for arguments in (("jobs", "list"), ("queues", "pause", "x", "--create"), ("events",), ("top", "--once")):
         refused = run(*arguments, "--url", url)
         assert (refused.code, "new.db is not there" in refused.err) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+    for wrong in (("--priority", "urgent"), ("--queue", "a b"), ("{",)):
+        assert run("enqueue", "send", *wrong, "--url", url).code == 2
     assert list(tmp_path.iterdir()) == []
     assert run("enqueue", "send", "--url", url).code == 0
     assert len(run("jobs", "list", "--url", url, "--json").lines) == 1

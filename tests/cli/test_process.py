@@ -105,14 +105,43 @@ def test_top_on_a_terminal_is_a_screen_and_leaves_it_as_it_was(colour: bool, ser
         start_new_session=True,
     )
     os.close(theirs)
-    said = read_until(own, b"mail")
+    try:
+        said = read_until(own, b"mail")
+        process.send_signal(signal.SIGINT)
+        rest = read_until(own, b"\x1b[?1049l")
+        assert process.wait(WAIT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(own)
     assert b"\x1b[?1049h" in said  # the screen of its own
-    process.send_signal(signal.SIGINT)
-    rest = read_until(own, b"\x1b[?1049l")
-    assert process.wait(WAIT_S) == 0
     assert (b"\x1b[36m" in said or b";36m" in said) == colour
     assert b"Traceback" not in rest
-    os.close(own)
+
+
+@pytest.mark.parametrize("moment", [b"\x1b[?1049h", b"\x1b[?25l", b"looking"])
+def test_ctrl_c_while_the_screen_is_set_up_leaves_it_as_it_was(moment: bytes, server: str, tmp_path: Path) -> None:
+    own, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tenure", "top", "--url", server, "--interval", "10m"],
+        cwd=tmp_path,
+        env={**ENVIRONMENT, "TERM": "xterm-256color", "LINES": "30"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        said = read_until(own, moment)
+        process.send_signal(signal.SIGINT)
+        if b"\x1b[?1049l" not in said:
+            read_until(own, b"\x1b[?1049l")
+        assert process.wait(WAIT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(own)
 
 
 def test_ctrl_c_in_the_middle_of_anything_else_is_no_traceback(server: str, tmp_path: Path) -> None:

@@ -136,6 +136,8 @@ def test_settings_of_all_tenants_are_not_mixed(place: Place) -> None:
         (("limit", "mail", "--none", "--rate", "1/s"), "--none"),
         (("limit", "mail", "--rate", "fast"), "100/s"),
         (("limit", "mail", "--rate", "0/s"), "100/s"),
+        (("limit", "mail", "--rate", "5/0s"), "rate"),
+        (("limit", "mail", "--rate", "9" * 5_000 + "/s"), "100/s"),
         (("limit", "mail", "--rate", "1/1.2.3s"), "rate"),
         (("limit", "mail", "--burst", "3", "--concurrency", "1"), "it goes with --rate"),
         (("limit", "mail", "--concurrency", "-1"), "--concurrency"),

@@ -49,6 +49,8 @@ def test_environment_names_url_and_tenant(place: Place) -> None:
         ("memory://", 2, "name a file or a server"),
         ("http://localhost", 2, "it must begin with"),
         ("tenure://", 2, "it must be tenure://"),
+        ("tenure://[::1", 2, "it cannot be read"),
+        ("tenure://host:99999", 2, "it cannot be read"),
         ("tenure://127.0.0.1:1", 1, "no server answers at 127.0.0.1:1"),
         ("tenure+unix:///nowhere.sock", 1, "no server answers at /nowhere.sock"),
         ("sqlite://jobs.db", 2, "sqlite:///"),

@@ -73,6 +73,11 @@ class App:
         """Where the URL comes from."""
         return find_address(self._url, self._folder).source
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the store is in this process, or in a file that it opens."""
+        return urlsplit(self.url).scheme not in REMOTE
+
     def use(self, url: str) -> None:
         """Another store from now on, for instance in tests; not while the app is open."""
         self.home.close_sync()
@@ -265,9 +270,8 @@ class App:
         client = (await self.home.open()).as_tenant(self.tenant, tenants)
         try:
             name = name or default_name()
-            is_embedded = urlsplit(self.url).scheme not in REMOTE
             keeping = None
-            if not is_embedded:
+            if not self.is_embedded:
                 most = concurrency if latency_target is None else MOST
                 records = 2 * most + sum(task.settings.batch for task in self.registry.tasks())
                 keeping = Keeping(self.url, self.token, self.tenant, list(tenants), name, records)
@@ -282,7 +286,7 @@ class App:
                 stop=stop,
                 processes=processes,
                 latency_target=latency_target,
-                is_embedded=is_embedded,
+                is_embedded=self.is_embedded,
                 keeping=keeping,
                 memory_bytes=memory_bytes,
             )

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from tenure.cli import dead, jobs, queues, tenants, tokens, workers
 from tenure.cli.backup import backup
 from tenure.cli.backups import backups
+from tenure.cli.dev import dev
 from tenure.cli.doctor import doctor
 from tenure.cli.enqueue import enqueue
 from tenure.cli.events import events
@@ -22,11 +23,12 @@ from tenure.cli.serve import serve
 from tenure.cli.tokens import token
 from tenure.cli.top import top
 from tenure.cli.verify import verify
+from tenure.cli.worker import worker
 from tenure.core.error import Error, InvalidRequest
 
 FAILED = 1
 MISUSED = 2
-JOBS, SERVER, BACKUPS = "Jobs and queues", "Server", "Backups"
+TASKS, JOBS, SERVER, BACKUPS = "Tasks", "Jobs and queues", "Server", "Backups"
 
 
 class Commands(TyperGroup):
@@ -59,6 +61,8 @@ for command in (enqueue, events, top):
     app.command(rich_help_panel=JOBS)(command)
 for name, group in (("jobs", jobs), ("queues", queues), ("dead", dead), ("workers", workers), ("tenants", tenants)):
     app.add_typer(group.app, name=name, rich_help_panel=JOBS)
+for command in (worker, dev):
+    app.command(rich_help_panel=TASKS)(command)
 for command in (serve, doctor, token):
     app.command(rich_help_panel=SERVER)(command)
 app.add_typer(tokens.app, name="tokens", rich_help_panel=SERVER)

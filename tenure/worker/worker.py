@@ -92,13 +92,13 @@ class Worker:
         self._memory_bytes = memory_bytes
         self._client = client
         self._tasks = {name: task for name in registry.names() if (task := registry.find(name)) is not None}
-        self._queues = tuple(queues) or queues_of(registry.tasks())
+        self.queues = tuple(queues) or queues_of(registry.tasks())
         self._strict = strict
         self._together = [task for task in registry.tasks() if task.settings.batch]
         self.here = Lane(self._names(lambda task: task.mode != PROCESS), concurrency)
         self.beside = Lane(self._names(lambda task: task.mode == PROCESS), processes or min(concurrency, cores()))
         self.lanes = [lane for lane in (self.here, self.beside) if lane.tasks]
-        self._adapting = None
+        self._adapting: Adapting | None = None
         if latency_target is not None:
             self._adapting = Adapting(self.here, milliseconds("latency_target", latency_target) / 1000)
         self._is_stopping = False
@@ -221,7 +221,7 @@ class Worker:
                 pause_s = min(2 * pause_s, PAUSE_MOST_S)
 
     async def _claim(self, lane: Lane, count: int, wait_ms: int) -> int:
-        claim = bound.make_claim(self._queues, count, wait_ms, self.name, lane.tasks, strict=self._strict)
+        claim = bound.make_claim(self.queues, count, wait_ms, self.name, lane.tasks, strict=self._strict)
         lane.asked += count
         try:
             found = await self._client.claim_batch(claim)
@@ -260,7 +260,7 @@ class Worker:
         return len(attempts)
 
     async def _claim_batch(self, names: set[str], count: int, wait_ms: int) -> list[Attempt]:
-        claim = bound.make_claim(self._queues, count, wait_ms, self.name, names, strict=self._strict)
+        claim = bound.make_claim(self.queues, count, wait_ms, self.name, names, strict=self._strict)
         found = await self._client.claim_batch(claim)
         self._claimed_at = self._loop.time()
         attempts = self._attempts(found)
@@ -447,6 +447,10 @@ class Worker:
 
     def _refuse(self, id: int, error: Error) -> None:
         """The store did not take a settlement: the lease runs out, and the job is tried again."""
+
+    @property
+    def is_adapting(self) -> bool:
+        return self._adapting is not None
 
     @property
     def is_kept(self) -> bool:

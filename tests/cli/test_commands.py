@@ -13,7 +13,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from tenure.cli.main import app
 from tests.cli.rig import ROOT, run
 
-WITHOUT_JSON = {"serve"}  # it has --log-format json
+WITHOUT_JSON = {"serve", "worker", "dev"}  # it has --log-format json
 HEAVY = (
     "apsw",
     "cryptography",

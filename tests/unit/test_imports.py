@@ -78,6 +78,11 @@ RULES = (
         "tenure.cli",
         ("tenure.client", "tenure.core", "tenure.ops", "tenure.server", "tenure.store.url", "tenure.wire.format"),
     ),
+    Rule("tenure.cli.worker", ("tenure.app", "tenure.cli", "tenure.core", "tenure.worker")),
+    Rule(
+        "tenure.cli.dev",
+        ("tenure.app", "tenure.cli", "tenure.core", "tenure.server", "tenure.store.url", "tenure.worker"),
+    ),
     Rule("tenure.task", ("tenure.client", "tenure.core")),
     Rule("tenure.worker", ("tenure.client", "tenure.core", "tenure.task", "tenure.wire")),
     Rule("tenure.app", ("tenure.client", "tenure.core", "tenure.task", "tenure.worker")),

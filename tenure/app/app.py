@@ -164,7 +164,7 @@ class App:
         return self.home.run_sync(_same, lambda client: self._send(client, call))
 
     async def _send(self, client: Client, call: Bound[R]) -> Job[R]:
-        job = (await self._send_all(client, [call]))[0]
+        [job] = await self._send_batch(client, [call])
         if job.error is not None:
             raise job.error
         return job

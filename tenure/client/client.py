@@ -168,8 +168,9 @@ class Client:
         return Client(self._driver, Context(tenant=tenant, tenants=tuple(tenants)))
 
     def _now(self) -> Now:
-        """The time of a call that is about to be made; the store is looked after once it is."""
-        self._driver.arm()
+        """The time of a call that is about to be made; a store in this process is looked after once it is."""
+        if not isinstance(self._store, RemoteStore):
+            self._driver.arm()
         return self._driver.now()
 
     # Enqueue.

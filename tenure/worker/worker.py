@@ -215,6 +215,7 @@ class Worker:
             try:
                 await self._claim(lane, count, CLAIM_WAIT_MS)
                 pause_s = PAUSE_FIRST_S
+                await asyncio.sleep(0)  # what was just claimed starts first
             except Error as error:
                 log.warning("cannot claim: %s", error)
                 await asyncio.sleep(pause_s)

@@ -117,7 +117,15 @@ class Task(Generic[P, R]):
     # Reading jobs.
 
     def read(self, payload: bytes, codec: str, version: int) -> msgspec.Struct:
-        """The arguments of a job, whichever version and codec wrote it; raises `Undecodable`."""
+        """The arguments of a job, whichever version and codec wrote it; raises `Undecodable` and nothing else."""
+        try:
+            return self._read_arguments(payload, codec, version)
+        except Undecodable:
+            raise
+        except Exception as error:  # a codec that is not registered here, or that breaks its word
+            raise Undecodable(f"codec {codec!r}: {error}") from error
+
+    def _read_arguments(self, payload: bytes, codec: str, version: int) -> msgspec.Struct:
         if codec == self.codec.name and version >= self.versions.current:
             found: msgspec.Struct = self._decode(payload)
             return found
@@ -130,6 +138,15 @@ class Task(Generic[P, R]):
 
     def codec_named(self, name: str) -> Codec:
         return self.codec if name == self.codec.name else self._sender.codecs.get(name)
+
+    def write(self, codec: str, value: object) -> bytes:
+        """A result or an emitted item, by the codec of its job; raises `Unencodable` and nothing else."""
+        try:
+            return self.codec_named(codec).encode(value)
+        except Unencodable:
+            raise
+        except Exception as error:
+            raise Unencodable(f"codec {codec!r}: {error}") from error
 
     def upcast(self, from_version: int) -> Callable[[Upcaster], Upcaster]:
         """Registers how the members that version n wrote become those of version n + 1."""

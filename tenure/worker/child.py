@@ -11,6 +11,7 @@ import runpy
 import signal
 import socket
 import sys
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -104,7 +105,7 @@ def handle(ask: Ask, tasks: Tasks, line: Line, stop: Stop) -> Ended:
         ask.metadata,
         ask.trace,
     )
-    context = Context(job, line, task.codec_named(ask.codec).encode)
+    context = Context(job, line, partial(task.write, ask.codec))
     try:
         args, named = read_call(task, ask.payload, ask.codec, ask.version)
         stop.context = context

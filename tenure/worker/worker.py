@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tenure.client.client import Client
@@ -323,22 +323,24 @@ class Worker:
             self.finish(attempt, ended)
 
     async def _hooked(self, attempt: Attempt, ended: Ended) -> None:
+        try:
+            hook, told = self._hook_of(attempt, ended)
+            if inspect.iscoroutinefunction(hook):
+                await hook(attempt.context, told)
+            elif hook is not None:
+                await asyncio.to_thread(hook, attempt.context, told)
+        except Exception:
+            log.exception("a hook of %s failed for job %d", attempt.task.name, attempt.id)
+
+    def _hook_of(self, attempt: Attempt, ended: Ended) -> tuple[Callable[..., Any] | None, Any]:
         """What the task wants to be told: that a job has succeeded, or has failed for good."""
         settings, context = attempt.task.settings, attempt.context
         is_last = not ended.retryable or context.job.max_attempts == context.attempt
-        if ended.verb == SETTLE_COMPLETE:
-            hook, told = settings.on_success, attempt.task.reader.result(ended.result, attempt.options.codec)
-        elif ended.verb == SETTLE_FAIL and is_last and not attempt.stop:
-            hook, told = settings.on_failure, JobFailed(ended.type, ended.message, ended.trace, "")
-        else:
-            return
-        try:
-            if inspect.iscoroutinefunction(hook):
-                await hook(context, told)
-            elif hook is not None:
-                await asyncio.to_thread(hook, context, told)
-        except Exception:
-            log.exception("a hook of %s failed for job %d", attempt.task.name, attempt.id)
+        if ended.verb == SETTLE_COMPLETE and settings.on_success is not None:
+            return settings.on_success, attempt.task.reader.result(ended.result, attempt.options.codec)
+        if ended.verb == SETTLE_FAIL and is_last and not attempt.stop:
+            return settings.on_failure, JobFailed(ended.type, ended.message, ended.trace, "")
+        return None, None
 
     async def _wrapped(self, attempt: Attempt, args: Sequence[Any], named: dict[str, Any]) -> Any:
         async def handler() -> Any:

@@ -95,7 +95,11 @@ class Task(Generic[P, R]):
 
     @cached_property
     def codec(self) -> Codec:
-        return self._sender.codecs.get(self.settings.codec or self._sender.codecs.default)
+        found = self._sender.codecs.get(self.settings.codec or self._sender.codecs.default)
+        if self.settings.search and getattr(found, "is_sealed", False):
+            rule = f"codec {found.name!r} seals the arguments; what may be seen of them goes into metadata by hand"
+            raise InvalidRequest(f"{self.name} search", self.settings.search, rule)
+        return found
 
     @cached_property
     def reader(self) -> Reader:

@@ -21,6 +21,7 @@ from tenure.core.error import InvalidRequest
 from tenure.task.context import Context, Held, Running, running
 from tenure.task.outcome import CancelledByStore
 from tenure.task.task import Task
+from tenure.task.trace import below
 from tenure.worker.call import call_sync, ended_with, read_call
 from tenure.worker.ended import Ended, ended_by, failed
 from tenure.worker.followup import packed_followups
@@ -110,7 +111,7 @@ def handle(ask: Ask, tasks: Tasks, line: Line, stop: Stop) -> Ended:
         args, named = read_call(task, ask.payload, ask.codec, ask.version)
         stop.context = context
         try:
-            with running(context):
+            with running(context), below(ask.span):
                 value = call_sync(task, Held(context), args, named, asyncio.run)
                 if asyncio.iscoroutine(value):
                     value = asyncio.run(value)

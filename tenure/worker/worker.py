@@ -289,8 +289,9 @@ class Worker:
         try:
             args, named = read_call(task, attempt.payload, options.codec, options.schema_version)
             if is_traced():
-                with continued(attempt.context):
+                with continued(attempt.context) as note:
                     value = await self._wrapped(attempt, args, named)
+                    note(value)
             elif self.registry.middleware:
                 value = await self._wrapped(attempt, args, named)
             else:

@@ -414,6 +414,23 @@ async def test_worker_claims_no_more_than_it_can_start(url: str) -> None:
     assert most == 9
 
 
+async def test_worker_that_has_nothing_to_do_goes_on(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.worker.worker.CLAIM_WAIT_MS", 1)
+    app = tenure.App(url)
+
+    @app.task
+    async def work() -> str:
+        return "done"
+
+    async with app.worker() as worker:
+        claimed: set[float] = set()
+        async with asyncio.timeout(WAIT):
+            while len(claimed) < 5:  # came back with nothing, and went on
+                claimed.add(worker._claimed_at)
+                await asyncio.sleep(0.001)
+        assert await (await work.enqueue()).result(WAIT) == "done"
+
+
 async def test_follow_ups_are_stored_with_the_completion(url: str) -> None:
     app = tenure.App(url)
 

@@ -56,39 +56,39 @@ class SealedCodec:
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.name = str(bound.name("name", name))
-        self._inner = _inner(inner)
+        self.inner = _inner(inner)
         self._keys = {_label("key id", id): _checked(id, key) for id, key in keys.items()}
         self._current = _chosen(self._keys, current)
         self._random = random
-        self._header = _header(self._current, self._inner.name)
+        self._header = _header(self._current, self.inner.name)
 
     @staticmethod
     def make_key() -> bytes:
         return os.urandom(KEY_BYTES)
 
     def encode(self, value: object) -> bytes:
-        body = self._inner.encode(value)
+        body = self.inner.encode(value)
         key = self._random(KEY_BYTES)
         head = self._header + aes_key_wrap(self._keys[self._current], key)
         return head + AESGCM(key).encrypt(NONCE, body, head)
 
     def decoder(self, type: Any) -> Decode:
-        decode = self._inner.decoder(type)
+        decode = self.inner.decoder(type)
 
         def read(data: bytes) -> Any:
             body = self._open(data)
             try:
                 return decode(body)
-            except Undecodable:  # its message may quote what is sealed, and errors are stored in the clear
-                problem = f"it was opened, but what is inside is not the {self._inner.name} that its task wants"
+            except Exception:  # its message may quote what is sealed, and errors are stored in the clear
+                problem = f"it was opened, but what is inside is not the {self.inner.name} that its task wants"
             raise Undecodable(problem)
 
         return read
 
     def _open(self, data: bytes) -> bytes:
         header, id, inner = _read_header(data)
-        if inner != self._inner.name:
-            raise Undecodable(f"the codec inside is {inner!r}, and {self.name!r} is made for {self._inner.name!r}")
+        if inner != self.inner.name:
+            raise Undecodable(f"the codec inside is {inner!r}, and {self.name!r} is made for {self.inner.name!r}")
         wrapping = self._keys.get(id)
         if wrapping is None:
             raise Undecodable(f"it is sealed with key {id!r}, which codec {self.name!r} was not given")

@@ -191,8 +191,17 @@ class Task(Generic[P, R]):
             payload = self.codec.encode(values)
             self._decode(payload)
         except (Unencodable, Undecodable) as error:
-            raise InvalidRequest(f"{self.name} arguments", values, str(error)) from None
+            raise InvalidRequest(f"{self.name} arguments", values, self._why(values, error)) from None
         return self.wrap(values, payload, chosen or self.shared, tenant, durability)
+
+    def _why(self, values: dict[str, Any], error: Exception) -> str:
+        """What a sealed codec keeps back is said to whoever has the arguments anyway."""
+        inner: Codec = getattr(self.codec, "inner", self.codec)
+        try:
+            inner.decoder(self.signature.arguments)(inner.encode(values))
+        except (Unencodable, Undecodable) as plain:
+            return str(plain)
+        return str(error)
 
     def wrap(
         self,

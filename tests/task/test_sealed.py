@@ -149,6 +149,40 @@ def test_error_about_what_is_inside_does_not_quote_it() -> None:
     assert raised.value.__cause__ is raised.value.__context__ is None
 
 
+class Talkative:
+    """A codec that quotes what it reads, in an exception of its own."""
+
+    name = "talkative"
+
+    def encode(self, value: object) -> bytes:
+        return str(value).encode()
+
+    def decoder(self, type: Any) -> Any:
+        def read(data: bytes) -> Any:
+            raise ValueError(f"{data.decode()} is no {type}")
+
+        return read
+
+
+def test_exception_of_the_codec_inside_does_not_get_out() -> None:
+    codec = sealed(inner=Talkative())
+    with pytest.raises(Undecodable) as raised:
+        opened(codec, codec.encode("confidential"))
+    assert "confidential" not in str(raised.value)
+    assert raised.value.__cause__ is raised.value.__context__ is None
+
+
+def test_whoever_enqueues_is_told_what_is_wrong_with_the_arguments() -> None:
+    app = tenure.App("memory://")
+    app.codecs.add(sealed())
+
+    @app.task(codec="sealed")
+    def send(number: int) -> None: ...
+
+    with pytest.raises(InvalidRequest, match=r"Expected `int`, got `str` - at `\$.number`"):
+        send.bind("text")  # type: ignore[arg-type]
+
+
 def test_value_that_the_codec_inside_cannot_write_is_refused() -> None:
     with pytest.raises(Unencodable):
         sealed().encode(object())

@@ -24,6 +24,7 @@ from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.task.context import APPENDS_MAX, enter
 from tenure.task.outcome import CancelledByStore
 from tenure.task.registry import Call, Registry
+from tenure.task.signature import Arguments
 from tenure.task.task import ASYNC, PROCESS, THREAD, Task
 from tenure.task.trace import continued, is_traced
 from tenure.worker.attempt import CANCELLED, STOPPING, TIMED_OUT, Attempt
@@ -48,6 +49,7 @@ STOP_S = 30.0
 TIMEOUT_GRACE_S = 0.25  # the store ends the attempt first: what this worker says then is only that it has stopped
 PAUSE_FIRST_S = 0.1
 PAUSE_MOST_S = 10.0
+NO_ARGUMENTS: Arguments = ((), {})
 CLAIMERS_FROM = 8  # at this concurrency a second claim is under way while the first one's jobs start
 
 
@@ -287,7 +289,9 @@ class Worker:
         enter(attempt)
         task, options = attempt.task, attempt.options
         try:
-            args, named = read_call(task, attempt.payload, options.codec, options.schema_version)
+            args, named = NO_ARGUMENTS
+            if task.mode != PROCESS:  # what reading them may do is for that process, too
+                args, named = read_call(task, attempt.payload, options.codec, options.schema_version)
             if is_traced():
                 with continued(attempt.context) as note:
                     value = await self._wrapped(attempt, args, named)
@@ -305,11 +309,13 @@ class Worker:
             ended = self._stopped(attempt, error)
         except BaseException as error:  # a handler that exits or raises anything ends its attempt, never the worker
             ended = ended_by(error, task.settings)
-        if task.has_hooks:
-            await self._hooked(attempt, ended)
-        if attempt.has_said:
-            await self._speaker.said(attempt.id)
-        self.finish(attempt, ended)
+        try:
+            if task.has_hooks:
+                await self._hooked(attempt, ended)
+            if attempt.has_said:
+                await self._speaker.said(attempt.id)
+        finally:
+            self.finish(attempt, ended)
 
     def _ended_in_thread(self, attempt: Attempt, ended: Ended) -> None:
         if attempt.has_said:

@@ -1,5 +1,6 @@
 """An app with codecs of its own, at the top of a module, where another process finds them."""
 
+import os
 from typing import Any
 
 import tenure
@@ -55,6 +56,26 @@ def msgpack_in_process(ctx: tenure.Context, word: Any) -> Any:
 
 IN_A_PROCESS = {"sealed": sealed_in_process, "pickle": pickle_in_process, "msgpack": msgpack_in_process}
 MODES = {"async": IN_A_LOOP, "thread": IN_A_THREAD, "process": IN_A_PROCESS}
+
+
+read_here: list[int] = []
+
+
+class Noted:
+    """Notes the process that reads it."""
+
+    def __reduce__(self) -> Any:
+        return note, ()
+
+
+def note() -> int:
+    read_here.append(os.getpid())
+    return os.getpid()
+
+
+@app.task(codec="pickle", run="process")
+def who_read_it(process: Any) -> list[int]:
+    return [process, os.getpid()]
 
 
 @app.task(codec="sealed", run="process", schema_version=2)

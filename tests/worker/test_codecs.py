@@ -68,6 +68,16 @@ async def test_job_of_another_codec_is_answered_in_that_one(mode: str) -> None:
         assert [item async for item in job.stream()] == [["a", 1], ["a", 2]]
 
 
+async def test_arguments_for_a_process_are_read_only_there() -> None:
+    app.use("memory://")
+    async with app.worker(concurrency=1):
+        job = await codecs.who_read_it.enqueue(codecs.Noted())
+        codecs.read_here.clear()
+        reader, runner = await job.result(WAIT)
+        assert reader == runner
+        assert codecs.read_here == []
+
+
 async def test_older_sealed_arguments_are_brought_up_in_a_process() -> None:
     app.use("memory://")
     payload = app.codecs.get("sealed").encode({"to": "a", "title": "hi"})

@@ -610,6 +610,28 @@ async def test_hooks_are_told_of_success_and_of_the_last_failure() -> None:
     assert told == [("work", 5), ("work", 2, "ValueError: zero")]
 
 
+async def test_job_that_is_cancelled_in_its_hook_leaves_its_place_to_others() -> None:
+    app = tenure.App("memory://")
+    entered = asyncio.Event()
+
+    async def waits(_ctx: tenure.Context, _value: Any) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    @app.task(on_success=waits)
+    async def hooked() -> None: ...
+
+    @app.task
+    async def other() -> str:
+        return "done"
+
+    async with app.worker(concurrency=1, stop="1s"):
+        job = await hooked.enqueue()
+        await entered.wait()
+        await job.cancel()
+        assert await (await other.enqueue()).result(WAIT) == "done"
+
+
 async def test_worker_without_tasks_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="import the modules"):
         async with tenure.App("memory://").worker():

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from tenure.cli import dead, jobs, queues, tenants, tokens, workers
 from tenure.cli.backup import backup
 from tenure.cli.backups import backups
+from tenure.cli.bench import bench
 from tenure.cli.dev import dev
 from tenure.cli.doctor import doctor
 from tenure.cli.enqueue import enqueue
@@ -63,7 +64,7 @@ for name, group in (("jobs", jobs), ("queues", queues), ("dead", dead), ("worker
     app.add_typer(group.app, name=name, rich_help_panel=JOBS)
 for command in (worker, dev):
     app.command(rich_help_panel=TASKS)(command)
-for command in (serve, doctor, token):
+for command in (serve, doctor, bench, token):
     app.command(rich_help_panel=SERVER)(command)
 app.add_typer(tokens.app, name="tokens", rich_help_panel=SERVER)
 for command in (backup, backups, restore, verify):

@@ -117,6 +117,8 @@ class Context:
         """A job to store in the same step as this one's completion: both or neither."""
         if len(self.followups) >= bound.FOLLOWUPS_MAX:
             raise InvalidRequest("followups", len(self.followups), f"at most {bound.FOLLOWUPS_MAX}")
+        if follow_up.tenant and follow_up.tenant != self.tenant:
+            raise InvalidRequest("tenant", follow_up.tenant, "a follow-up belongs to the tenant of its job")
         self.followups.append(follow_up)
 
 

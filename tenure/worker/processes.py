@@ -99,7 +99,7 @@ class Processes:
 
     async def run(self, attempt: Attempt) -> Ended:
         attempt.runs_in = self
-        child = self._idle.pop() if self._idle else await self._started()
+        child = self._rested() or await self._started()
         self._running[attempt] = child
         try:
             if attempt.stop:
@@ -111,6 +111,15 @@ class Processes:
                 self._drop(child)
             else:
                 self._idle.append(child)
+
+    def _rested(self) -> Child | None:
+        """One that has nothing to do, and is still there."""
+        while self._idle:
+            child = self._idle.pop()
+            if not child.is_spent:
+                return child
+            self._drop(child)
+        return None
 
     def _told(self, ended: Ended) -> Ended:
         if ended.verb == SETTLE_FAIL:

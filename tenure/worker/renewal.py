@@ -41,6 +41,7 @@ class Renewal:
         self._keeping = keeping
         self._task: asyncio.Task[None] | None = None
         self._watches = 0
+        self._renewing: asyncio.Task[None] | None = None
         self.beat_at = time.monotonic()  # when the loop was last seen to run
 
     def start(self) -> None:
@@ -51,6 +52,9 @@ class Renewal:
             self._keeping.start()
 
     async def stop(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -65,19 +69,27 @@ class Renewal:
             await asyncio.sleep(pause_s)
             now = loop.time()
             self.beat_at = time.monotonic()
-            if self._keeping is None or not self._keeping.is_ready:
-                await self._renew(now)
-            else:
+            is_kept = self._keeping is not None and self._keeping.is_ready
+            if self._renewing is None or self._renewing.done():
+                due = self._due(now, is_kept)
+                if due:
+                    self._renewing = loop.create_task(self._renew(due, now))
+            if self._keeping is not None:
                 for attempt in self._keeping.lost():
                     self._lose(attempt)
             if self._is_embedded:
                 self._client.beat()
                 self._watch(now)
 
-    async def _renew(self, now: float) -> None:
-        due = [attempt for attempt in self._running if now - attempt.renewed_at > attempt.lease_ms / 3_000]
-        if not due:
-            return
+    def _due(self, now: float, is_kept: bool) -> list[Attempt]:
+        """Those of which a third of the time is over, and that nobody else keeps."""
+        return [
+            attempt
+            for attempt in self._running
+            if not (is_kept and attempt.slot >= 0) and now - attempt.renewed_at > attempt.lease_ms / 3_000
+        ]
+
+    async def _renew(self, due: list[Attempt], now: float) -> None:
         for attempt in due:
             attempt.renewed_at = now
         ids = [attempt.id for attempt in due]

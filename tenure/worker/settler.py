@@ -6,13 +6,12 @@ What a handler said meanwhile (progress, logs, items of its stream) goes first, 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 
 from tenure.client.client import Client
 from tenure.core.error import AlreadySettled, Error, JobCancelled, JobNotFound, LeaseLost
 from tenure.core.request import Append, Batch, Failure, Settle
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_NAMES
-from tenure.worker.ended import Ended
+from tenure.worker.ended import Ended, failed
 
 log = logging.getLogger("tenure.worker")
 
@@ -44,10 +43,8 @@ class Completions:
 
 
 class Settler:
-    def __init__(self, client: Client, refused: Callable[[int, Error], None]) -> None:
-        """`refused` is told of what the store did not accept and nobody else has ended: the job is still leased."""
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._refused = refused
         self._done: deque[Completions] = deque([Completions()])
         self._others: deque[Row] = deque()
         self._in_flight = 0
@@ -117,10 +114,10 @@ class Settler:
         try:
             answers = await self._client.settle_batch(settle)
             for at, error in answers.errors().items():
-                self._note(settle.ids[at], settle.verb, error)
+                self._note(settle, at, error)
         except Error as error:
-            for id in settle.ids:
-                self._note(id, settle.verb, error)
+            for at in range(len(settle.ids)):
+                self._note(settle, at, error)
         finally:
             self._in_flight -= 1
             self.unsettled -= len(settle.ids)
@@ -131,12 +128,15 @@ class Settler:
                     if not future.done():
                         future.set_result(None)
 
-    def _note(self, id: int, verb: int, error: Error) -> None:
+    def _note(self, settle: Settle, at: int, error: Error) -> None:
+        id, said = settle.ids[at], SETTLE_NAMES[settle.verb]
         if isinstance(error, LOST):
-            log.info("job %d was not settled (%s): %s", id, SETTLE_NAMES[verb], error)
-        else:
-            log.warning("job %d could not be settled (%s): %s", id, SETTLE_NAMES[verb], error)
-            self._refused(id, error)
+            log.info("job %d was not settled (%s): %s", id, said, error)
+            return
+        log.warning("job %d could not be settled (%s): %s", id, said, error)
+        if settle.verb == SETTLE_COMPLETE and settle.tokens is not None and not error.retryable:
+            # A result that is too large, or a follow-up that is none: it would be the same the next time.
+            self.put(id, settle.tokens[at], failed(error, retryable=False))
 
 
 def _go_together(one: Ended, other: Ended) -> bool:
@@ -194,6 +194,8 @@ class Speaker:
                     line.clear()
                 except Error as error:
                     log.warning("what job %d said was not taken: %s", id, error)
+                    if error.retryable:  # nobody answers: the job is not to wait for each of its words
+                        line.clear()
         finally:
             self._lines.pop(id, None)
             self._sending.pop(id, None)

@@ -94,8 +94,9 @@ class Threads:
             try:
                 return variables.run(self._call, attempt, work)
             finally:
-                with self._lock:  # nothing is raised here from now on
+                with self._lock:  # nothing is raised here from now on, and what was to be is not
                     del self._running[attempt]
+                    raise_in(number, None)
         except BaseException as error:
             return Raised(error)
 
@@ -141,5 +142,7 @@ def _raisable(error: BaseException) -> BaseException:
     return RuntimeError(f"the handler raised {error!r}") if isinstance(error, StopIteration) else error
 
 
-def raise_in(thread: int, kind: type[BaseException]) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
+def raise_in(thread: int, kind: type[BaseException] | None) -> None:
+    """At the thread's next instruction; None takes back what was not raised yet."""
+    what = None if kind is None else ctypes.py_object(kind)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)

@@ -123,7 +123,7 @@ class Worker:
             raise InvalidRequest("tasks", [], "the app has none; import the modules that define them")
         for task in self.registry.tasks():
             check_task(task)
-        self._settler = Settler(self._client, self._refuse)
+        self._settler = Settler(self._client)
         self._speaker = Speaker(self._client, self._loop, APPENDS_MAX)
         self._threads = Threads(self._loop, self._ended_in_thread)
         self._processes = Processes(self._loop, self._memory_bytes)
@@ -454,9 +454,6 @@ class Worker:
                 self._adapting.unsettled = self._settler.unsettled
         if not self.running and self._empty is not None and not self._empty.done():
             self._empty.set_result(None)
-
-    def _refuse(self, id: int, error: Error) -> None:
-        """The store did not take a settlement: the lease runs out, and the job is tried again."""
 
     @property
     def is_adapting(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -128,3 +129,14 @@ async def test_task_that_no_other_process_can_find_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="at the top of a module"):
         async with local.worker():
             pass
+
+
+async def test_process_that_died_while_it_had_nothing_to_do_costs_no_attempt() -> None:
+    app.use("memory://")
+    async with app.worker(concurrency=1):
+        first = await (await handlers.leaks.enqueue(1)).result(WAIT)
+        os.kill(first, signal.SIGKILL)
+        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+        job = await handlers.square.enqueue(5)
+        assert await job.result(WAIT) == 25
+        assert (await job.info()).attempt == 1

@@ -1,6 +1,7 @@
 """What a worker does with a job, whatever store it comes from."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -650,3 +651,62 @@ async def test_burst_ends_when_the_queue_is_empty(url: str) -> None:
             await worker.until_idle()
             assert worker.ended == 50
         assert {await job.state() for job in jobs} == {"completed"}
+
+
+async def test_result_that_the_store_does_not_take_fails_at_once(url: str) -> None:
+    """Not when its lease is over, and not as often as there are attempts."""
+    app = tenure.App(url)
+    runs: list[int] = []
+
+    @app.task(max_attempts=5)
+    async def huge(ctx: tenure.Context) -> str:
+        runs.append(ctx.attempt)
+        return "x" * 2 * 1024 * 1024
+
+    @app.task
+    async def small() -> str:
+        return "small"
+
+    async with app.worker():
+        job, other = await huge.enqueue(), await small.enqueue()
+        with pytest.raises(JobFailed, match="bytes, 1048576 are accepted") as raised:
+            await job.result(WAIT)
+        assert raised.value.fields["reason"] == "permanent"
+        assert await other.result(WAIT) == "small"
+    assert runs == [1]
+
+
+async def test_follow_up_of_another_tenant_is_refused() -> None:
+    app = tenure.App("memory://")
+
+    @app.task(max_attempts=1)
+    async def parent(ctx: tenure.Context) -> None:
+        ctx.enqueue(parent.options(tenant="other").bind())
+
+    async with app.worker():
+        with pytest.raises(JobFailed, match="belongs to the tenant of its job"):
+            await (await parent.enqueue()).result(WAIT)
+
+
+async def test_threads_outlive_cancellations_at_any_moment() -> None:
+    """A thread that dies of an exception that came too late would take its place with it."""
+    app = tenure.App("memory://")
+
+    @app.task
+    def quick(n: int) -> int:
+        return n
+
+    async with app.worker(concurrency=4) as worker:
+        for _ in range(300):
+            jobs = [await quick.enqueue(n) for n in range(4)]
+            for job in jobs:
+                with contextlib.suppress(tenure.Error):
+                    await job.cancel()
+            for attempt in list(worker.running):
+                worker.lose(attempt)
+        async with asyncio.timeout(WAIT):
+            assert await (await quick.enqueue(7)).result(WAIT) == 7
+            while worker.running:
+                await asyncio.sleep(0.001)
+        assert worker.here.running == 0
+        assert [await (await quick.enqueue(n)).result(WAIT) for n in range(8)] == list(range(8))

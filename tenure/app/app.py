@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 from urllib.parse import urlsplit
 
 from tenure.app.address import find_address, folder_of_caller
 from tenure.app.option import TaskOptions
 from tenure.client.client import Client, connect
+from tenure.client.published import options_as_given
 from tenure.client.remote import REMOTE
 from tenure.core.answer import Answers
 from tenure.core.duration import Duration, milliseconds
@@ -172,13 +173,24 @@ class App:
     async def enqueue(
         self, name: str, arguments: dict[str, Any] | None = None, **options: Unpack[JobOptions]
     ) -> Job[Any]:
-        """By the task's name: as this app knows it, else with default options and unchecked arguments."""
-        return await self.send(self.bind(name, arguments, options))
+        """By the task's name: as this app knows it, else with the options that its workers published, else defaults."""
+        if self.registry.find(name) is not None:
+            return await self.send(self.bind(name, arguments, options))
+        return await self.home.run(_same, lambda client: self._send_unknown(client, name, arguments, options))
 
     def enqueue_sync(
         self, name: str, arguments: dict[str, Any] | None = None, **options: Unpack[JobOptions]
     ) -> Job[Any]:
-        return self.send_sync(self.bind(name, arguments, options))
+        if self.registry.find(name) is not None:
+            return self.send_sync(self.bind(name, arguments, options))
+        return self.home.run_sync(_same, lambda client: self._send_unknown(client, name, arguments, options))
+
+    async def _send_unknown(
+        self, client: Client, name: str, arguments: dict[str, Any] | None, options: JobOptions
+    ) -> Job[Any]:
+        found = await client.published(name)
+        known: dict[str, Any] = {} if found is None else options_as_given(found.options)
+        return await self._send(client, self.bind(name, arguments, cast("JobOptions", {**known, **options})))
 
     def bind(self, name: str, arguments: dict[str, Any] | None, options: JobOptions) -> Bound[Any]:
         task = self.registry.find(name)
@@ -186,7 +198,7 @@ class App:
             return (task.options(**options) if options else task).bind(**(arguments or {}))
         fields: dict[str, Any] = dict(options)
         tenant, durability = fields.pop("tenant", ""), fields.pop("durability", "")
-        codec = self.codecs.get(self.codecs.default)
+        codec = self.codecs.get(fields.pop("codec", self.codecs.default))
         shared, own = read_options({**fields, "task": name, "codec": codec.name})
         payload = codec.encode(arguments or {})
         return Bound(Reader(self.codecs), payload, shared, extras_of(own), tenant, durability)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -18,6 +18,9 @@ from tenure.client.clock import read_clock
 from tenure.core import bound
 from tenure.core.duration import milliseconds
 from tenure.core.error import Error, InvalidRequest
+
+if TYPE_CHECKING:
+    from tenure.client.sync import SyncClient
 
 NULL = b"null"
 BATCH_JOBS = 1_000
@@ -35,8 +38,13 @@ def enqueue(
         str | None, typer.Argument(metavar="[JSON]", help="The payload; - reads standard input, null if left out.")
     ] = None,
     queue: Annotated[
-        str, typer.Option(metavar="QUEUE", help="The queue it goes to.", autocompletion=complete_queue)
-    ] = "default",
+        str | None,
+        typer.Option(
+            metavar="QUEUE",
+            help="The queue it goes to; by default that of the task, as its workers published it, or default.",
+            autocompletion=complete_queue,
+        ),
+    ] = None,
     priority: Annotated[
         str | None, typer.Option(metavar="N", help="A number, or low, normal, high, critical; higher goes first.")
     ] = None,
@@ -57,7 +65,9 @@ def enqueue(
     timeout: Annotated[str, typer.Option(metavar="30s", help="How long --wait waits; 10m at most.")] = "30s",
 ) -> None:
     """Enqueue a job, or many from lines of JSON."""
-    fields: dict[str, object] = {"task": task, "queue": queue}
+    fields: dict[str, object] = {"task": task}
+    if queue is not None:
+        fields["queue"] = queue
     if priority is not None:
         fields["priority"] = priority_of(priority)
     for name, given in (
@@ -90,7 +100,7 @@ def _check(fields: dict[str, object]) -> None:
 
 def _enqueue_one(session: Session, content: bytes, fields: dict[str, object], wait_ms: int | None) -> None:
     client = session.of_one_tenant(create=True)
-    made = client.enqueue(content, **fields)
+    made = client.enqueue(content, **_with_published(client, fields))
     found: dict[str, object] = {"id": made.id, "state": made.state, "duplicate": made.duplicate}
     if wait_ms is None:
         if session.as_json:
@@ -104,6 +114,15 @@ def _enqueue_one(session: Session, content: bytes, fields: dict[str, object], wa
     show_json({**found, "state": "completed", "result": content_shown} if session.as_json else content_shown)
 
 
+def _with_published(client: "SyncClient", fields: dict[str, object]) -> dict[str, object]:
+    """What was asked for, over what the task's workers say of it; the payload is JSON, whatever they prefer."""
+    from tenure.client.published import options_as_given
+
+    found = client.published(str(fields["task"]))
+    known = {} if found is None else options_as_given(found.options)
+    return {**known, **fields, "codec": "json"}
+
+
 def _check_lines(payload: str | None, wait: bool, custom_id: str | None, unique_key: str | None) -> None:
     if payload not in (None, STDIN):
         raise InvalidRequest("payload", payload, "with --lines the payloads come from standard input")
@@ -115,6 +134,7 @@ def _check_lines(payload: str | None, wait: bool, custom_id: str | None, unique_
 def _enqueue_lines(session: Session, fields: dict[str, object]) -> None:
     """In batches; a line that is refused harms no other, and the exit code is 1."""
     client = session.of_one_tenant(create=True)
+    fields = _with_published(client, fields)
     tally = _Tally(session.as_json)
     began = read_clock().elapsed_ms
     with _counter() as count:

@@ -13,12 +13,13 @@ import msgspec
 
 from tenure.client.clock import read_clock
 from tenure.client.driver import Driver
+from tenure.client.published import Published, find_published
 from tenure.client.remote import REMOTE, RemoteStore, remote_store
 from tenure.core import bound, request
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
 from tenure.core.duration import Duration, milliseconds
-from tenure.core.error import Error, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
+from tenure.core.error import Error, Forbidden, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
 from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, StreamItem
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Settle
@@ -350,6 +351,13 @@ class Client:
             raise InvalidRequest("subject", subject, "it must be one of " + ", ".join(request.SUBJECT_NAMES))
         asked = Configure(request.SUBJECT_NAMES.index(subject), name, changes)
         return await self._store.configure(self._context, asked, self._now())
+
+    async def published(self, task: str) -> Published | None:
+        """What workers say of a task: options and schema. None when nobody does, or who asks may not see workers."""
+        try:
+            return find_published(await self.configure("worker", "*"), task)
+        except Forbidden:
+            return None
 
     # Read.
 

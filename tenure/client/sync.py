@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tenure.client.client import Client, Enqueued, Leased, Settled, connect
 from tenure.client.loop import LoopThread
+from tenure.client.published import Published
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.duration import Duration
 from tenure.core.error import Unavailable
@@ -177,6 +178,9 @@ class SyncClient:
 
     def configure(self, subject: str, name: str, **changes: object) -> dict[str, object]:
         return self._run(self._client.configure(subject, name, **changes))
+
+    def published(self, task: str) -> Published | None:
+        return self._run(self._client.published(task))
 
     # Read.
 

@@ -59,6 +59,7 @@ PERIOD_MS_MAX: Final = 366 * 86_400_000
 BUCKET_MAX: Final = 2**60
 ID_MAX: Final = 2**53 - 1
 TRACE_BYTES_MAX: Final = 512
+PUBLISHED_BYTES_MAX: Final = 256 * KIB  # what a worker says of its tasks
 OTHERS_PER_STEP: Final = 1_000
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -313,6 +314,7 @@ STORE_RULES: Final[dict[str, Rule]] = {
 WORKER_RULES: Final[dict[str, Rule]] = {
     "version": _text(WORKER_BYTES_MAX, empty=True),
     "tasks": _texts(CLAIM_TASKS_MAX, NAME_CHARS_MAX),
+    "published": _text(PUBLISHED_BYTES_MAX, empty=True),
     "leaving": _flag,
 }
 

@@ -328,6 +328,8 @@ def _configure_worker(w: World, name: str, changes: dict[str, object]) -> dict[s
         tasks = checked["tasks"]
         assert isinstance(tasks, tuple)
         worker.tasks = tuple(str(task) for task in tasks)
+    if "published" in checked:
+        worker.published = str(checked["published"])
     return _worker_record(worker)
 
 
@@ -351,6 +353,7 @@ def _worker_record(worker: Worker) -> dict[str, object]:
         "name": worker.name,
         "version": worker.version,
         "tasks": list(worker.tasks),
+        "published": worker.published,
         "joined_at": int(worker.joined_at),
         "seen_at": int(worker.seen_at),
     }

@@ -377,6 +377,7 @@ class Worker:
         self.name = name
         self.version = ""
         self.tasks: tuple[str, ...] = ()
+        self.published = ""  # of the tasks: options and schemas, as the worker wrote them
         self.joined_at: i64 = at
         self.seen_at: i64 = at
         self.seen_elapsed: i64 = 0

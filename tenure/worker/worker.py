@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from tenure.client.client import Client
+from tenure.client.published import Published, options_as_written, publish
 from tenure.core import bound
 from tenure.core.answer import Claimed
 from tenure.core.duration import Duration, milliseconds
@@ -146,7 +147,11 @@ class Worker:
         self._jobs.append(self._loop.create_task(work))
 
     async def _register(self) -> None:
-        changes: dict[str, object] = {"version": self.version, "tasks": sorted(self._tasks)}
+        said = {
+            name: Published(options_as_written(task.shared[0]), task.signature.schema())
+            for name, task in self._tasks.items()
+        }
+        changes: dict[str, object] = {"version": self.version, "tasks": sorted(said), "published": publish(said)}
         try:
             await self._client.configure("worker", self.name, **changes)
         except Error as error:

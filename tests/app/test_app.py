@@ -1,6 +1,7 @@
 """An app: tasks by name, options, enqueueing from wherever one is."""
 
 import asyncio
+import json
 import os
 import threading
 from collections.abc import AsyncIterator
@@ -12,8 +13,10 @@ import pytest
 
 import tenure
 from tenure.app.address import find_address
+from tenure.client.published import Published, find_published, options_as_given, options_as_written, publish
 from tenure.core.error import Conflict, InvalidRequest, Overloaded, Timeout, Unavailable
 from tenure.core.job import Options
+from tenure.task.option import read_options
 
 WAIT = 20
 
@@ -311,3 +314,84 @@ def test_options_are_shared_by_the_jobs_of_a_task() -> None:
     _, send = shop()
     assert isinstance(send.bind("a").options, Options)
     assert send.bind("a").options is send.bind("b").options
+
+
+async def test_enqueue_by_name_uses_what_workers_have_published(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    knows, asks = tenure.App(url), tenure.App(url)
+
+    @knows.task(
+        queue="email",
+        max_attempts=7,
+        timeout="30s",
+        codec="msgpack",
+        priority="high",
+        backoff=tenure.Backoff.listed("1s", "2s"),
+        on_conflict="error",
+        limit_keys=["api"],
+    )
+    async def send(to: str) -> str:
+        return f"sent to {to}"
+
+    async with asks:
+        early = await asks.enqueue("send", {"to": "a"})
+        assert (await early.info()).queue == "default"
+        async with knows.worker():
+            job = await asks.enqueue("send", {"to": "b"}, max_attempts=2)
+            assert await job.result(WAIT) == "sent to b"
+            found = await job.info()
+            assert (found.queue, found.codec, found.priority, found.max_attempts) == ("email", "msgpack", 10, 2)
+            client = asks.home.here
+            assert client is not None
+            published = await client.published("send")
+            assert published is not None
+            assert published.options["timeout"] == "30000ms"
+            assert published.schema["$defs"]["send_arguments"]["required"] == ["to"]
+            assert await client.published("unknown") is None
+
+
+def test_options_are_given_as_they_were_written() -> None:
+    app = tenure.App("memory://")
+    every = {
+        "queue": "q",
+        "priority": -3,
+        "delay": "5s",
+        "ttl": "1h",
+        "max_attempts": None,
+        "backoff": tenure.Backoff.exponential("2s", cap="1m", factor=3),
+        "timeout": "7s",
+        "lease": "8s",
+        "idempotency_ttl": "9s",
+        "debounce": "10s",
+        "debounce_mode": "trailing",
+        "debounce_max_wait": "11s",
+        "on_conflict": "replace",
+        "dependency_policy": "all_done",
+        "lifo": True,
+        "limit_keys": ("a", "b"),
+        "keep_completed": "12s",
+        "keep_completed_count": 13,
+        "keep_failed": "14s",
+        "keep_failed_count": 15,
+    }
+    task = app.add_task(lambda: None, {"name": "task", "schema_version": 4, **every})
+    written = json.loads(json.dumps(options_as_written(task.shared[0])))
+    options, _ = read_options({**options_as_given(written), "task": "task"})
+    assert options.key() == task.shared[0].key()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"send": 5}', '{"other": {"options": {}}}', ""])
+def test_what_a_strange_worker_publishes_is_passed_over(text: str) -> None:
+    worker = {"joined_at": 2, "tasks": ["send"], "published": text}
+    other = {"joined_at": 1, "tasks": ["send"], "published": '{"send": {"options": {"queue": "q"}}}'}
+    found = find_published({"a": worker, "b": other}, "send")
+    assert found is not None
+    assert found.options == {"queue": "q"}
+
+
+def test_schemas_are_left_out_where_there_are_too_many() -> None:
+    large = {"x": "y" * 1_000}
+    assert '"schema":{"x"' in publish({"task": Published({"queue": "q"}, large)})
+    many = {f"task{number}": Published({"queue": "q"}, large) for number in range(500)}
+    assert '"schema":{}' in publish(many)
+    assert publish({"x" * 200 + str(number): Published({"queue": "q" * 200}) for number in range(2_000)}) == ""

@@ -109,6 +109,14 @@ async def test_burst_works_off_what_is_there_and_ends(folder: Path) -> None:
     assert "stopped after 3 jobs" in out
 
 
+async def test_job_by_name_goes_where_its_workers_look(folder: Path) -> None:
+    async with running(folder) as server:
+        url = f"tenure://127.0.0.1:{server.port}"
+        async with started(folder, "worker", "tasks:app", "--url", url) as worker:
+            await worker.line("queues    email, slow")
+            assert "sent to a" in await said_by(folder, "enqueue", "send", '{"to": "a"}', "--wait", "--url", url)
+
+
 async def test_first_signal_lets_jobs_end(folder: Path) -> None:
     async with running(folder) as server:
         url = f"tenure://127.0.0.1:{server.port}"

@@ -26,7 +26,7 @@ async def test_every_administrative_operation_is_audited_and_nothing_else(caplog
         await talk.do("CANCEL", id=id, reason="mistake")
         await talk.do("DRAIN", queue="mail")
     audited: list[Any] = [getattr(record, "fields", None) for record in caplog.records]
-    assert [each.get("action") or each.get("subject") for each in audited] == ["queue", "cancel", "discard"]
+    assert [each.get("action") or each.get("subject") for each in audited] == ["queue", "cancel", "remove"]
     assert audited[0]["name"] == "mail"
     assert audited[0]["changes"] == {"paused": True}
     assert audited[1]["ids"] == [id]

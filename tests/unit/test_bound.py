@@ -147,7 +147,12 @@ KINDS: dict[str, dict[str, Kind]] = {
         "events_max": whole(1, 10**9),
         **KEEPS,
     },
-    "worker": {"version": text(256, empty=True), "tasks": texts(10_000, 256), "leaving": FLAG},
+    "worker": {
+        "version": text(256, empty=True),
+        "tasks": texts(10_000, 256),
+        "published": text(262_144, empty=True),
+        "leaving": FLAG,
+    },
 }
 
 RULES = {

@@ -1,0 +1,80 @@
+"""What workers publish of their tasks, for those who enqueue by name: options as people write them, and the schema.
+
+A worker says it once when it registers, as JSON: {"send_email": {"options": {"queue": "email", "timeout": "30000ms"},
+"schema": {...}}}. What differs from the defaults is said, and always the queue and the codec.
+"""
+
+from typing import Any
+
+import msgspec
+
+from tenure.core import bound, dependency, job
+from tenure.core.job import DEFAULT_OPTIONS, Options
+from tenure.core.retry import Backoff
+
+PUBLISHED_BYTES_MAX = bound.PUBLISHED_BYTES_MAX
+ALWAYS = ("queue", "codec")
+NEVER = ("task",)
+CHOICES: dict[str, tuple[str, ...]] = {
+    "on_conflict": job.CONFLICT_NAMES,
+    "debounce_mode": job.DEBOUNCE_NAMES,
+    "dependency_policy": dependency.POLICY_NAMES,
+}
+
+
+class Published(msgspec.Struct):
+    options: dict[str, Any]
+    schema: dict[str, Any] = {}
+
+
+def options_as_written(options: Options) -> dict[str, Any]:
+    """As a caller would give them."""
+    found: dict[str, Any] = {}
+    for name in bound.OPTION_RULES:
+        value = getattr(options, name)
+        if name in NEVER or (name not in ALWAYS and value == getattr(DEFAULT_OPTIONS, name)):
+            continue
+        if name in CHOICES:
+            found[name] = CHOICES[name][value]
+        elif name == "max_attempts":
+            found[name] = value or None
+        elif name == "backoff":
+            found[name] = value.key()
+        elif name.endswith("_ms"):
+            found[name.removesuffix("_ms")] = f"{value}ms"
+        else:
+            found[name] = value
+    return found
+
+
+def options_as_given(written: dict[str, Any]) -> dict[str, Any]:
+    found = dict(written)
+    if "backoff" in found:
+        kind, base_ms, factor, cap_ms, delays_ms = found["backoff"]
+        found["backoff"] = Backoff(kind, base_ms, factor, cap_ms, tuple(delays_ms))
+    if "limit_keys" in found:
+        found["limit_keys"] = tuple(found["limit_keys"])
+    return found
+
+
+def publish(tasks: dict[str, Published]) -> str:
+    """Without the schemas, or not at all, where it would be too much for the store."""
+    for shown in (tasks, {name: Published(task.options) for name, task in tasks.items()}):
+        text = msgspec.json.encode(shown)
+        if len(text) <= PUBLISHED_BYTES_MAX:
+            return text.decode()
+    return ""
+
+
+def find_published(workers: dict[str, Any], task: str) -> Published | None:
+    """What the worker said that joined last, of those who know the task."""
+    for worker in sorted(workers.values(), key=lambda worker: -worker["joined_at"]):
+        if task not in worker["tasks"] or not worker.get("published"):
+            continue
+        try:
+            found = msgspec.json.decode(worker["published"], type=dict[str, Published])
+        except msgspec.DecodeError:
+            continue  # a worker of another make
+        if task in found:
+            return found[task]
+    return None

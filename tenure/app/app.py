@@ -5,7 +5,7 @@ import os
 import ssl
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 from urllib.parse import urlsplit
@@ -78,6 +78,16 @@ class App:
         if self.home.is_open:
             raise Unavailable("this app is open; close it before it uses another store")
         self._url = url
+
+    @contextmanager
+    def at(self, home: Home, url: str) -> Iterator[None]:
+        """Another connection while the block lasts, for tests; the app's own stays as it is."""
+        kept = self.home, self._url
+        self.home, self._url = home, url
+        try:
+            yield
+        finally:
+            self.home, self._url = kept
 
     @property
     def token(self) -> str:

@@ -98,7 +98,8 @@ class Worker:
 
     # Life.
 
-    async def start(self) -> None:
+    async def start(self, claims: bool = True) -> None:
+        """Without `claims` it does nothing until it is asked to `step`."""
         self._loop = asyncio.get_running_loop()
         if not self._tasks:
             raise InvalidRequest("tasks", [], "the app has none; import the modules that define them")
@@ -114,6 +115,10 @@ class Worker:
         self._renewal.start()
         self._job_log.install()
         self._claimed_at = self._loop.time()
+        if claims:
+            self._begin_to_claim()
+
+    def _begin_to_claim(self) -> None:
         if self._alone:
             for _ in range(1 if self.concurrency < CLAIMERS_FROM else 2):
                 self._claimers.append(self._loop.create_task(self._claim_on()))
@@ -195,9 +200,13 @@ class Worker:
 
     async def _until_room(self) -> None:
         while self.free < 1 or self._settler.unsettled > UNSETTLED_MAX:
-            future = self._loop.create_future()
-            self._room.append(future)
-            await future
+            await self.until_one_ends()
+
+    async def until_one_ends(self) -> None:
+        """Until the next attempt is over."""
+        future = self._loop.create_future()
+        self._room.append(future)
+        await future
 
     async def _claim(self, count: int, wait_ms: int) -> int:
         claim = bound.make_claim(self._queues, count, wait_ms, self.name, self._alone, strict=self._strict)
@@ -259,6 +268,29 @@ class Worker:
                     self._loop,
                 )
             )
+        return attempts
+
+    async def step(self, count: int = 1, lease_ms: int = 0) -> list[Attempt]:
+        """Run what can start now to its end: up to so many jobs, and one call of each batch task.
+
+        For a worker that was started without claims, as in tests. It may be asked again while it runs something.
+        """
+        attempts: list[Attempt] = []
+        if self._alone:
+            claim = bound.make_claim(self._queues, count, 0, self.name, self._alone, lease_ms=lease_ms)
+            attempts += self._attempts(await self._client.claim_batch(claim))
+            for attempt in attempts:
+                self._start(attempt)
+        calls: list[BatchRun] = []
+        for task in self._together:
+            together = await self._claim_batch({task.name, *task.settings.aliases}, task.settings.batch, 0)
+            if together:
+                calls.append(BatchRun(self, task, together, self._threads))
+                attempts += together
+        await asyncio.gather(*(call.run() for call in calls))
+        while any(attempt in self.running for attempt in attempts):
+            await self.until_one_ends()
+        await self._settler.drain()
         return attempts
 
     # Running.

@@ -81,6 +81,7 @@ class Mode:
 
 class TestHome(Home):
     __test__ = False
+    lets_workers_claim = False
 
     def __init__(self, mode: Mode) -> None:
         super().__init__(mode.make_client)

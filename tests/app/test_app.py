@@ -279,6 +279,23 @@ def test_lifespan_opens_while_a_program_serves() -> None:
     assert asyncio.run(serve())
 
 
+async def test_client_is_there_while_the_app_is_open_in_this_loop() -> None:
+    app, send = shop()
+    with pytest.raises(Unavailable, match="async with app"):
+        _ = app.client
+    async with app:
+        await send.enqueue("a")
+        assert (await app.client.count())["email"]["ready"] == 1
+
+
+async def test_worker_that_is_told_no_queues_takes_those_of_the_app() -> None:
+    app, send = shop()
+    app.queues = ("other",)
+    async with app.worker():
+        job = await send.options(queue="other").enqueue("a")
+        assert await job.result(WAIT) == "sent to a"
+
+
 # Which store.
 
 

@@ -305,17 +305,6 @@ async def test_task_defined_later_is_known() -> None:
         assert await (await two.enqueue()).result() == 2
 
 
-async def test_worker_of_the_program_may_run_beside_it() -> None:
-    app = tenure.App("tenure://nowhere:1")
-
-    @app.task
-    async def one() -> int:
-        return 1
-
-    async with inline(app), app.worker():
-        assert await (await one.enqueue()).result() == 1
-
-
 async def test_result_of_a_held_job_times_out_by_the_real_clock() -> None:
     app = tenure.App("memory://")
 

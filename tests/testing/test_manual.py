@@ -168,6 +168,14 @@ def test_jobs_by_name_are_seen_as_they_were_written(shop: Shop) -> None:
         assert run_all_sync(shop.app) == 1
 
 
+async def test_worker_of_the_program_leaves_the_jobs_to_the_test(shop: Shop) -> None:
+    async with manual(shop.app), shop.app.worker() as worker:
+        job = await shop.send.enqueue("ada")
+        assert await run_all(shop.app) == 1
+        assert await job.result() == "sent hi"
+        assert worker.started == 0
+
+
 async def test_handler_that_waits_for_another_lets_it_run() -> None:
     app = tenure.App("memory://")
 

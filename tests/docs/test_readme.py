@@ -18,7 +18,7 @@ LINK: Final = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+.-]*:")
 TARGET: Final = re.compile(r"\bmake ([a-z][a-z-]*)")
 RULE: Final = re.compile(r"^([a-z][a-z-]*):(?:.*?## (.*))?", re.MULTILINE)
-FILE: Final = re.compile(r"((?:bench|docs|requirements|tenure|tests)/[\w./-]*)(?:::[\w:]+)?")
+FILE: Final = re.compile(r"((?:bench|docs|examples|requirements|tenure|tests)/[\w./-]*)(?:::[\w:]+)?")
 
 
 def python_blocks() -> list[Block]:

@@ -7,6 +7,7 @@ process that was forked makes its own.
 
 import asyncio
 import atexit
+import concurrent.futures.thread  # noqa: F401 - before this module: see the end of it
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -150,4 +151,6 @@ def _close_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-atexit.register(_close_all)
+# A store may need a thread to close, and at the time of `atexit` none can be started any more. These are called before,
+# the last registered first; that of the executors, which ends them, is registered when they are imported.
+getattr(threading, "_register_atexit", atexit.register)(_close_all)

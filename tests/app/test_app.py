@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -223,6 +225,20 @@ def test_app_that_nobody_opened_serves_one_loop_after_another(tmp_path: Path) ->
 
     assert [asyncio.run(once()) for _ in range(3)] == [1, 2, 3]
     app.close_sync()
+
+
+@pytest.mark.parametrize("durability", ["fsync", "relaxed"])
+def test_script_that_ends_without_closing_leaves_nothing_behind(tmp_path: Path, durability: str) -> None:
+    script = f"""
+import tenure
+app = tenure.App("sqlite:///jobs.db?durability={durability}")
+@app.task
+def send(to: str) -> None: ...
+print(send.enqueue_sync("a").id)
+"""
+    for id in (1, 2):
+        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{id}\n", "")
 
 
 def test_many_threads_share_one_connection(tmp_path: Path) -> None:

@@ -11,15 +11,18 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 import django
 from django.apps import apps
+from django.conf import settings
 from django.db import close_old_connections
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from tenure.app.address import find_address
 from tenure.app.app import App
 from tenure.core import error as errors
 from tenure.core.error import InvalidRequest, JobNotFound
@@ -122,22 +125,28 @@ class TenureBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         try:
-            return self.runner.result_of(self.app.job(_id_of(result_id)).info_sync())
+            return self._found(self.app.job(_id_of(result_id)).info_sync())
         except JobNotFound as error:
             raise TaskResultDoesNotExist(result_id) from error
 
     async def aget_result(self, result_id: str) -> Any:
         try:
-            return self.runner.result_of(await self.app.job(_id_of(result_id)).info())
+            return self._found(await self.app.job(_id_of(result_id)).info())
         except JobNotFound as error:
             raise TaskResultDoesNotExist(result_id) from error
+
+    def _found(self, job: JobRecord) -> Any:
+        if job.task != TASK:
+            raise TaskResultDoesNotExist(f"job {job.id} is of {job.task}, which is no task of Django")
+        return self.runner.result_of(job)
 
 
 class Runner:
     """An app whose one task runs any task of Django. Backends come and go with threads and requests; this stays."""
 
     def __init__(self, place: dict[str, Any], queues: Sequence[str]) -> None:
-        self.app = App(place.get("url"), name=TASK, tenant=place.get("tenant", "default"), token=place.get("token", ""))
+        url = place.get("url") or find_address(None, _base_folder()).url
+        self.app = App(url, name=TASK, tenant=place.get("tenant", "default"), token=place.get("token", ""))
         self.app.queues = tuple(queues) or ("*",)
         self.task: TenureTask[[str, list[Any], dict[str, Any], str], Any] = self.app.task(name=TASK, search=("path",))(
             self.run
@@ -236,6 +245,12 @@ def _runner_of(alias: str, place: dict[str, Any], queues: Sequence[str]) -> Runn
         if found is None:
             found = _runners[key] = Runner(place, queues)
         return found
+
+
+def _base_folder() -> Path | None:
+    """Of the project, where its settings name it: there is the store of a project that names none."""
+    found = getattr(settings, "BASE_DIR", None)
+    return None if found is None else Path(found)
 
 
 def _id_of(result_id: str) -> int:

@@ -16,7 +16,7 @@ from tenure.core.request import Batch
 from tenure.core.tenant import Context
 from tenure.task.home import Home
 from tenure.task.task import Task
-from tenure.testing.client import TestClient
+from tenure.testing.client import ModeClient
 from tenure.testing.clock import Clock
 from tenure.testing.runner import Runner
 from tenure.testing.sent import Reading, Sent, matches, show_all, show_call
@@ -37,16 +37,16 @@ class Mode:
         self.clock = clock or Clock()
         self.is_inline = inline
         self.sent: list[Sent] = []
-        self._raises = raises
+        self.raises = raises
         self._store = KeptStore()
         self._reading = Reading(app.registry, app.codecs)
-        self.home = TestHome(self)
+        self.home = ModeHome(self)
         self._undo = ExitStack()
 
     def make_client(self) -> Client:
         driver = Driver(self._store, self.clock)
-        runner = Runner(self.app, self.clock, driver, self._note)
-        return TestClient(driver, Context(tenant=self.app.tenant), runner, self._note, self.is_inline, self._raises)
+        runner = Runner(self.app, self.clock, driver, self._note, lambda: {sent.tenant for sent in self.sent})
+        return ModeClient(driver, Context(tenant=self.app.tenant), runner, self._note, self.is_inline, self.raises)
 
     def _note(self, batch: Batch, tenant: str, answers: Answers | None = None) -> None:
         self.sent += self._reading.sent(batch, tenant, answers)
@@ -79,8 +79,7 @@ class Mode:
         await self.home.close()
 
 
-class TestHome(Home):
-    __test__ = False
+class ModeHome(Home):
     lets_workers_claim = False
 
     def __init__(self, mode: Mode) -> None:
@@ -102,7 +101,7 @@ def manual(app: App, *, clock: Clock | None = None) -> Mode:
 
 
 def mode_of(app: App) -> Mode:
-    if not isinstance(app.home, TestHome):
+    if not isinstance(app.home, ModeHome):
         raise InvalidRequest("app", app.name, "it is not under test here; use inline(app) or manual(app)")
     return app.home.mode
 
@@ -141,7 +140,7 @@ def _advancing(app: App, duration: Duration) -> Callable[[Runner], Awaitable[int
 
     async def pass_time(runner: Runner) -> int:
         if mode.is_inline:
-            return await runner.run_until(mode.clock().wall_ms + milliseconds("duration", duration))
+            return await runner.run_until(mode.clock().wall_ms + milliseconds("duration", duration), mode.raises)
         mode.clock.advance(duration)
         return 0
 
@@ -161,7 +160,7 @@ def _same(client: Client) -> Client:
 
 
 def _runner_of(client: Client) -> Runner:
-    assert isinstance(client, TestClient)
+    assert isinstance(client, ModeClient)
     return client.runner
 
 

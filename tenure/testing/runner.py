@@ -4,6 +4,7 @@ The worker claims nothing by itself: it is asked for a step whenever something i
 waits for, another job asks for steps of its own, so that one job may run inside of another.
 """
 
+import asyncio
 from collections.abc import Callable
 
 from tenure.app.app import App
@@ -24,7 +25,8 @@ RUNS_MAX = 10_000  # of one call: more is a task that enqueues itself
 STOP_S = 1.0
 PAGE = 1_000
 NEVER = 2**62
-WAITING = 1 << READY | 1 << RETRYING | 1 << SCHEDULED
+WAITING = 1 << READY | 1 << RETRYING
+NAME = "tenure-testing"
 
 Note = Callable[[Batch, str], None]
 
@@ -35,37 +37,45 @@ class WorkerClient(Client):
     def __init__(self, driver: Driver, context: Context, note: Note) -> None:
         super().__init__(driver, context)
         self._note = note
-        self.tenants: dict[int, str] = {}  # of the jobs that were claimed
+        self._tenants: dict[int, str] = {}  # of the jobs that were claimed
+        self.has_put_off = False
 
     async def claim_batch(self, claim: Claim) -> Claimed:
         found = await super().claim_batch(claim)
-        self.tenants.update(zip(found.ids, found.tenants, strict=True))
+        self._tenants.update(zip(found.ids, found.tenants, strict=True))
         return found
 
     async def settle_batch(self, settle: Settle) -> Answers:
+        self.has_put_off |= settle.delay_ms > 0
         answers = await super().settle_batch(settle)
         refused = answers.errors()
         for at, batch in enumerate(settle.followups or ()):
             if batch is not None and at not in refused:
-                self._note(batch, self.tenants[settle.ids[at]])
+                self._note(batch, self._tenants[settle.ids[at]])
         return answers
 
 
 class Runner:
     """Of one connection, in its loop."""
 
-    def __init__(self, app: App, clock: Clock, driver: Driver, note: Note) -> None:
+    def __init__(self, app: App, clock: Clock, driver: Driver, note: Note, tenants: Callable[[], set[str]]) -> None:
+        """`tenants` are those that jobs were enqueued for."""
         self._app = app
+        self._tenants = tenants
         self._clock = clock
         self._driver = driver
         self._client = WorkerClient(driver, Context(tenant=app.tenant, tenants=("*",)), note)
         self._worker: Worker | None = None
         self._names: list[str] = []
         self._runs = 0
+        self._starting = asyncio.Lock()
 
     @property
-    def is_running(self) -> bool:
+    def is_busy(self) -> bool:
         return self._worker is not None and bool(self._worker.running)
+
+    def is_running(self, id: int) -> bool:
+        return self._worker is not None and any(attempt.id == id for attempt in self._worker.running)
 
     async def stop(self) -> None:
         if self._worker is not None:
@@ -91,15 +101,15 @@ class Runner:
             self._refuse_too_many(before)
         return self._runs - before
 
-    async def run_until(self, wall_ms: int) -> int:
+    async def run_until(self, wall_ms: int, raises: bool = False) -> int:
         """Time passes up to the instant, and everything that comes due meanwhile runs at its own time."""
         before = self._runs
         while (next_at := await self._next_alarm_at()) <= wall_ms:
             self._clock.advance_to(next_at)
-            await self.run_due()
+            await self.run_due(raises=raises)
             self._refuse_too_many(before)
         self._clock.advance_to(wall_ms)
-        await self.run_due()
+        await self.run_due(raises=raises)
         return self._runs - before
 
     def _refuse_too_many(self, before: int) -> None:
@@ -121,15 +131,16 @@ class Runner:
 
     async def _ready_worker(self) -> Worker | None:
         """Made anew when the app has got other tasks since."""
-        names = self._app.registry.names()
-        if self._worker is not None and names != self._names and not self._worker.running:
-            await self.stop()
-        if self._worker is None and names:
-            self._names = names
-            worker = Worker(self._app.registry, self._client, queues=("*",), name="tenure-testing", is_embedded=True)
-            await worker.start(claims=False)
-            self._worker = worker
-        return self._worker
+        async with self._starting:
+            names = self._app.registry.names()
+            if self._worker is not None and names != self._names and not self._worker.running:
+                await self.stop()
+            if self._worker is None and names:
+                self._names = names
+                worker = Worker(self._app.registry, self._client, queues=("*",), name=NAME, is_embedded=True)
+                await worker.start(claims=False)
+                self._worker = worker
+            return self._worker
 
     async def _raise_failure(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
@@ -152,19 +163,20 @@ class Runner:
     async def _next_try_at(self) -> int:
         """When the first of the jobs goes on that only wait for time and are not meant for later; 0 for none."""
         times: list[int] = []
-        for tenant in sorted({self._app.tenant, *self._client.tenants.values()}):
+        states = WAITING | (1 << SCHEDULED if self._client.has_put_off else 0)
+        for tenant in sorted(self._tenants()):
             client = self._client.as_tenant(tenant)
-            for job in await _waiting(client):
+            for job in await _find(client, states):
                 if job.state != "scheduled" or job.delivery > 0:
                     times.append((await client.explain(job.id)).earliest)
         return min((at for at in times if at > self._clock().wall_ms), default=0)
 
 
-async def _waiting(client: Client) -> list[JobRecord]:
+async def _find(client: Client, states: int) -> list[JobRecord]:
     found: list[JobRecord] = []
     cursor = ""
     while True:
-        page = await client.find(Filter(states=WAITING), PAGE, cursor)
+        page = await client.find(Filter(states=states), PAGE, cursor)
         found += page.jobs
         cursor = page.cursor
         if not cursor:

@@ -7,9 +7,10 @@ import msgspec
 from msgspec import UNSET
 
 from tenure.core.answer import Answers
+from tenure.core.error import CodecNotFound
 from tenure.core.job import Extras, Options
 from tenure.core.request import Batch
-from tenure.task.codec import Codecs
+from tenure.task.codec import Codecs, Undecodable
 from tenure.task.registry import Registry
 from tenure.task.task import Task
 
@@ -64,12 +65,19 @@ class Reading:
         return found
 
     def _arguments(self, options: Options, payload: object) -> dict[str, Any]:
+        """By name; of a payload that no worker of the app could read, the payload."""
         if not isinstance(payload, bytes):
             return {}
+        try:
+            return self._read(options, payload)
+        except (Undecodable, CodecNotFound):
+            return {"payload": payload}
+
+    def _read(self, options: Options, payload: bytes) -> dict[str, Any]:
         task = self._registry.find(options.task)
         if task is None:
-            read = self._codecs.get(options.codec).decoder(Any)(payload)
-            return read if isinstance(read, dict) else {"payload": read}
+            found: dict[str, Any] = self._codecs.get(options.codec).decoder(dict[str, Any])(payload)
+            return found
         fields = msgspec.structs.asdict(task.read(payload, options.codec, options.schema_version))
         return {name: value for name, value in fields.items() if value is not UNSET}
 

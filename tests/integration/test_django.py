@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test.utils import override_settings
 from django.utils import timezone
 from django_tasks import task_backends
 from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist, TaskResultMismatch
@@ -119,6 +120,20 @@ def test_unknown_results_and_other_tasks_are_told_apart() -> None:
             tasks.add.get_result(unknown)
         with pytest.raises(TaskResultDoesNotExist):
             asyncio.run(tasks.add.aget_result(unknown))
+
+
+def test_job_of_another_program_is_no_result() -> None:
+    job = app().enqueue_sync("elsewhere", {"path": "x"})
+    with pytest.raises(TaskResultDoesNotExist, match="no task of Django"):
+        tasks.add.get_result(str(job.id))
+
+
+def test_store_is_that_of_the_project_when_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TENURE_URL", raising=False)
+    with pytest.raises(InvalidRequest, match="TENURE_URL"):
+        django.TenureBackend("nowhere", {})
+    with override_settings(BASE_DIR=tmp_path):
+        assert django.TenureBackend("project", {}).app.url == f"sqlite:///{tmp_path}/tenure.db"
 
 
 def test_task_that_is_not_valid_is_refused() -> None:

@@ -1,6 +1,7 @@
 """Inline mode: a job runs in the call that enqueues it, and nothing about it is pretended."""
 
 import asyncio
+import logging
 import threading
 from typing import Any
 
@@ -241,10 +242,12 @@ async def test_many_at_once_each_get_their_own() -> None:
     @app.task
     async def slow(n: int) -> int:
         await asyncio.sleep(0)
+        logging.getLogger("mine").warning("slow")
         return n
 
     async with inline(app):
         jobs = await asyncio.gather(*(slow.enqueue(n) for n in range(20)))
+        assert [await job.logs() for job in jobs] == [["WARNING mine: slow"]] * 20
         assert [await job.state() for job in jobs] == ["completed"] * 20
         assert [await job.result() for job in jobs] == list(range(20))
 
@@ -318,3 +321,30 @@ async def test_result_of_a_held_job_times_out_by_the_real_clock() -> None:
             await job.result(0.01)
         with pytest.raises(Timeout):
             await job.result(0)
+
+
+async def test_rate_of_a_tenant_that_has_not_begun_is_waited_for() -> None:
+    app = tenure.App("memory://")
+
+    @app.task(queue="calls")
+    async def call() -> None: ...
+
+    async with inline(app) as mode:
+        await app.client.as_tenant("acme").configure("queue", "calls", rate=tenure.Rate(1, 60_000))
+        started = mode.clock().elapsed_ms
+        for _ in range(3):
+            job = await call.options(tenant="acme").enqueue()
+            assert await job.state() == "completed"
+        assert mode.clock().elapsed_ms - started == 120_000
+
+
+async def test_payload_that_nobody_can_read_is_stored_and_shown() -> None:
+    app = tenure.App("memory://")
+
+    @app.task
+    async def one() -> None: ...
+
+    async with inline(app):
+        await app.client.enqueue(b"\xff", task="one")
+        await app.client.enqueue(b"hello", queue="raw")
+        assert [sent.arguments for sent in enqueued(app)] == [{"payload": b"\xff"}, {"payload": b"hello"}]

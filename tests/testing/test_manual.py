@@ -193,6 +193,24 @@ async def test_handler_that_waits_for_another_lets_it_run() -> None:
         assert await job.result() == 2
 
 
+async def test_handler_that_waits_for_what_cannot_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.testing.client.PATIENCE_S", 0.01)
+    app = tenure.App("memory://")
+
+    @app.task
+    async def inner() -> None: ...
+
+    @app.task(max_attempts=1)
+    async def outer() -> None:
+        await (await inner.options(delay="1h").enqueue()).result()
+
+    async with manual(app):
+        job = await outer.enqueue()
+        await run_all(app)
+        with pytest.raises(JobFailed, match="nothing runs it"):
+            await job.result()
+
+
 async def test_several_may_run_at_once_when_they_need_each_other() -> None:
     app = tenure.App("memory://")
     met = asyncio.Event()

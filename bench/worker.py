@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import uvloop
@@ -28,11 +30,14 @@ from tenure.worker.worker import Worker
 
 CONCURRENCY = 500
 THREADS = 16
+IDLE_S = 0.02
 BLOCK = bytes(1024 * 1024)
 SHA_TIMES = 10
 
 app = tenure.App("memory://")
 started: list[float] = []
+running = asyncio.Event()
+ended = asyncio.Event()
 
 
 @app.task(queue="async", remove_on_complete=True)
@@ -48,6 +53,20 @@ def noop_thread(order: int, name: str, total: float) -> None:
 @app.task(queue="latency", remove_on_complete=True)
 async def note_start() -> None:
     started.append(time.perf_counter())
+
+
+@app.task(queue="startup", remove_on_complete=True)
+async def note_time(file: str) -> None:
+    Path(file).write_text(str(time.time()))
+
+
+@app.task(queue="cancel", remove_on_complete=True)
+async def run_until_cancelled() -> None:
+    running.set()
+    try:
+        await asyncio.sleep(60)
+    finally:
+        ended.set()
 
 
 @app.task(queue="sha", run="process", remove_on_complete=True)
@@ -86,30 +105,44 @@ async def rate_of(url: str, task: tenure.Task[[int, str, float], None], jobs: in
             return jobs / (time.perf_counter() - began)
 
 
-async def round_trip_s(port: int, rounds: int) -> float:
+async def round_trips(port: int, url: str, rounds: int) -> tuple[float, float]:
+    """From a call to the start of its handler, and an echo, in turns; each after a moment in which nothing ran."""
     line = await connect(port)
     request = packed(cmd="PUSH", queue="q", data=DATA)
-    spent: list[float] = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        await line.ask(request)
-        spent.append(time.perf_counter() - began)
-    line.transport.close()
-    return statistics.median(spent)
-
-
-async def latency_s(url: str, rounds: int) -> float:
+    own: list[float] = []
+    bare: list[float] = []
     async with app_of(url), app.worker(queues=["latency"]):
-        spent: list[float] = []
         for number in range(rounds):
+            await asyncio.sleep(IDLE_S)
+            began = time.perf_counter()
+            await line.ask(request)
+            bare.append(time.perf_counter() - began)
+            await asyncio.sleep(IDLE_S)
             began = time.perf_counter()
             await note_start.enqueue()
             while len(started) <= number:
                 await asyncio.sleep(0)
-            spent.append(started[number] - began)
-            await asyncio.sleep(0.002)
-        started.clear()
-        return statistics.median(spent)
+            own.append(started[number] - began)
+    started.clear()
+    line.transport.close()
+    return statistics.median(own), statistics.median(bare)
+
+
+async def cancel_s(url: str, rounds: int) -> float:
+    """From the call that cancels a job to the end of its handler."""
+    spent: list[float] = []
+    async with app_of(url), app.worker(queues=["cancel"]):
+        for _ in range(rounds):
+            running.clear()
+            job = await run_until_cancelled.enqueue()
+            await running.wait()
+            await asyncio.sleep(IDLE_S)
+            began = time.perf_counter()
+            await job.cancel()
+            await ended.wait()
+            spent.append(time.perf_counter() - began)
+            ended.clear()
+    return max(spent)
 
 
 async def sha_rate(url: str, jobs: int) -> float:
@@ -134,13 +167,26 @@ def pool_rate(jobs: int) -> float:
         return jobs / (time.perf_counter() - began)
 
 
-def startup_ms(url: str) -> float:
-    """From the start of `tenure worker` to the first job that it has taken."""
-    app_of(url).enqueue_sync("note_start")
-    began = time.perf_counter()
-    command = [sys.executable, "-m", "tenure", "worker", "bench.worker:app", "--queues", "latency", "--burst"]
-    subprocess.run(command, env={**os.environ, "TENURE_URL": url, "BENCH_SAY_START": "1"}, check=True)
-    return (time.perf_counter() - began) * 1000
+def startup_ms(url: str, folder: Path) -> float:
+    """From the start of `tenure worker` to the start of its first job; its byte code is there, as after a first run."""
+    file = folder / "started"
+    app_of(url).enqueue_sync("note_time", {"file": str(file)})
+    app.close_sync()
+    names = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    began = time.time()
+    command = [sys.executable, "-m", "tenure", "worker", "bench.worker:app", "--queues", "startup", "--burst"]
+    environment = {**names, "TENURE_URL": url, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    return (float(file.read_text()) - began) * 1000
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 async def main() -> None:
@@ -157,20 +203,22 @@ async def main() -> None:
         rate = statistics.median([await rate_of(url, noop_thread, jobs, THREADS) for _ in range(rounds)])
         report.add("worker.thread.noop", rate, "jobs/s", 20_000, rate / 20_000)
         with process("-m", "bench.echo") as echo:
-            bare = await round_trip_s(echo, 2_000)
-        latency = await latency_s(url, 200 if chosen.quick else 1_000)
+            latency, bare = await round_trips(echo, url, 100 if chosen.quick else 500)
         report.add("worker.latency.p50", latency * 1e6, "us", bare * 1e6, latency / bare)
+        longest = await cancel_s(url, 20 if chosen.quick else 100)
+        report.add("worker.cancel.max", longest * 1e3, "ms", 50, longest / 0.05)
+        with temporary() as folder:
+            await asyncio.to_thread(startup_ms, url, folder)
+            spent = [await asyncio.to_thread(startup_ms, url, folder) for _ in range(5)]
+        report.add("worker.startup", statistics.median(spent), "ms", 400, statistics.median(spent) / 400)
         hashes = 60 if chosen.quick else 300
         own = statistics.median([await sha_rate(url, hashes) for _ in range(rounds)])
         pool = statistics.median([pool_rate(hashes) for _ in range(rounds)])
         report.add("worker.process.sha", own, "jobs/s", pool, own / pool)
-    folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
-    try:
+    with temporary() as folder:
         url = f"sqlite:///{folder}/jobs.db?durability=relaxed"
         rate = statistics.median([await rate_of(url, noop, jobs, CONCURRENCY) for _ in range(rounds)])
         report.add("worker.embedded.noop", rate, "jobs/s", 100_000, rate / 100_000)
-    finally:
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

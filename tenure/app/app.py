@@ -28,6 +28,7 @@ from tenure.task.registry import Middleware, Registry
 from tenure.task.result import Reader
 from tenure.task.schema import Versions
 from tenure.task.task import MODES, Settings, Task
+from tenure.worker.adapt import MOST
 from tenure.worker.keeping import Keeping
 from tenure.worker.worker import CONCURRENCY, STOP_S, Worker, default_name
 
@@ -74,6 +75,11 @@ class App:
     def url_source(self) -> str:
         """Where the URL comes from."""
         return find_address(self._url, self._folder).source
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the store is in this process, or in a file that it opens."""
+        return urlsplit(self.url).scheme not in REMOTE
 
     def use(self, url: str) -> None:
         """Another store from now on, for instance in tests; not while the app is open."""
@@ -194,7 +200,7 @@ class App:
         return self.home.run_sync(_same, lambda client: self._send(client, call))
 
     async def _send(self, client: Client, call: Bound[R]) -> Job[R]:
-        job = (await self._send_all(client, [call]))[0]
+        [job] = await self._send_batch(client, [call])
         if job.error is not None:
             raise job.error
         return job
@@ -292,16 +298,18 @@ class App:
         version: str = "",
         strict: bool = False,
         stop: Duration = STOP_S,
+        processes: int = 0,
+        latency_target: Duration | None = None,
         memory_bytes: int = 0,
     ) -> AsyncIterator[Worker]:
         """A worker in this program: it works until the block is left, then lets its jobs end, for `stop` at most."""
         client = (await self.home.open()).as_tenant(self.tenant, tenants)
         try:
             name = name or default_name()
-            is_embedded = urlsplit(self.url).scheme not in REMOTE
             keeping = None
-            if not is_embedded:
-                records = 2 * concurrency + sum(task.settings.batch for task in self.registry.tasks())
+            if not self.is_embedded:
+                most = concurrency if latency_target is None else MOST
+                records = 2 * most + sum(task.settings.batch for task in self.registry.tasks())
                 keeping = Keeping(self.url, self.token, self.tenant, list(tenants), name, records)
             worker = Worker(
                 self.registry,
@@ -312,7 +320,9 @@ class App:
                 version=version,
                 strict=strict,
                 stop=stop,
-                is_embedded=is_embedded,
+                processes=processes,
+                latency_target=latency_target,
+                is_embedded=self.is_embedded,
                 keeping=keeping,
                 memory_bytes=memory_bytes,
             )

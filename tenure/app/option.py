@@ -61,6 +61,8 @@ class WorkerOptions(TypedDict, total=False):
 
     queues: Sequence[str | tuple[str, int]]
     concurrency: int
+    processes: int
+    latency_target: Duration | None
     tenants: Sequence[str]
     name: str
     version: str

@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,13 +12,10 @@ from tenure.cli.argument import AsJson, Place, Scratch, duration_of, store_of
 from tenure.cli.screen import bars, show_count, show_duration, show_error, show_json, show_line, show_size
 from tenure.client.clock import read_clock
 from tenure.core.duration import milliseconds
-from tenure.ops.backup import Made, Run, back_up
-from tenure.ops.error import BlobsLost, Stopped
-from tenure.ops.manifest import show_time
-from tenure.ops.place import open_place
-from tenure.ops.prune import Pruned, prune
-from tenure.ops.retention import Rules
-from tenure.ops.schedule import repeat
+
+if TYPE_CHECKING:
+    from tenure.ops.backup import Made
+    from tenure.ops.prune import Pruned
 
 SIGNALLED = 128  # and the number of the signal
 
@@ -42,6 +39,13 @@ def backup(
 
     Only what has changed is sent. A backup is pruned when no rule keeps it; the newest always stays.
     """
+    from tenure.ops.backup import Run, back_up
+    from tenure.ops.error import BlobsLost, Stopped
+    from tenure.ops.place import open_place
+    from tenure.ops.prune import prune
+    from tenure.ops.retention import Rules
+    from tenure.ops.schedule import repeat
+
     path, _, blobs = store_of(source)
     rules = Rules(keep, duration_of("keep_for", keep_for), milliseconds("grace", grace))
     every_ms = duration_of("every", every)
@@ -91,7 +95,9 @@ class _Stop:
         return self._asked.wait(ms / 1000)
 
 
-def _show(made: Made, pruned: Pruned | None, as_json: bool) -> None:
+def _show(made: "Made", pruned: "Pruned | None", as_json: bool) -> None:
+    from tenure.ops.manifest import show_time
+
     manifest = made.manifest
     if as_json:
         show_json(

@@ -1,19 +1,24 @@
 """`tenure backups DEST`"""
 
 import sys
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from tenure.cli.argument import AsJson, Place
 from tenure.cli.screen import show_duration, show_error, show_json, show_line, show_size, show_table
 from tenure.client.clock import read_clock
-from tenure.ops.catalog import list_backups, read_all
-from tenure.ops.manifest import Manifest, show_time
-from tenure.ops.place import open_place
+
+if TYPE_CHECKING:
+    from tenure.ops.manifest import Manifest
 
 
 def backups(place: Place, as_json: AsJson = False) -> None:
     """List the backups in a folder or bucket, oldest first."""
+    from tenure.ops.catalog import list_backups, read_all
+    from tenure.ops.manifest import Manifest
+    from tenure.ops.place import open_place
+
     opened = open_place(place)
     entries = list_backups(opened)
     rows: list[Manifest] = []
@@ -35,7 +40,7 @@ def backups(place: Place, as_json: AsJson = False) -> None:
         sys.exit(1)
 
 
-def _fields(manifest: Manifest) -> dict[str, object]:
+def _fields(manifest: "Manifest") -> dict[str, object]:
     return {
         "backup": manifest.name,
         "at": manifest.at,
@@ -49,11 +54,13 @@ def _fields(manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _stored_bytes(manifest: Manifest) -> int:
+def _stored_bytes(manifest: "Manifest") -> int:
     return sum(dict(manifest.objects()).values())
 
 
-def _table(rows: list[Manifest]) -> Table:
+def _table(rows: "list[Manifest]") -> Table:
+    from tenure.ops.manifest import show_time
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("as of (UTC)")
     for name in ("age", "size", "stored", "chunks", "blobs", "epoch", "record"):

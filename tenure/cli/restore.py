@@ -7,9 +7,6 @@ import typer
 from tenure.cli.argument import AsJson, Place, store_of, time_of
 from tenure.cli.screen import bars, show_count, show_duration, show_json, show_line, show_size
 from tenure.client.clock import read_clock
-from tenure.ops import restore as restoring
-from tenure.ops.manifest import show_time
-from tenure.ops.place import open_place
 
 STORE = "Where the store goes: jobs.db or sqlite:///jobs.db, with ?blobs= if the backup has blobs."
 
@@ -27,6 +24,10 @@ def restore(
 
     Jobs that ran when the backup was made are tried again; workers of the old store are refused.
     """
+    from tenure.ops import restore as restoring
+    from tenure.ops.manifest import show_time
+    from tenure.ops.place import open_place
+
     path, _, blobs = store_of(file)
     at_ms = time_of(at)
     with bars() as progress:

@@ -1,23 +1,29 @@
 """What the commands show: progress bars on a terminal, plain lines elsewhere, JSON when it is asked for."""
 
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
 from tenure.ops.progress import Progress, silent
+
+UNCUT_CHARS = 100_000
 
 
 def show_error(text: str) -> None:
     console = Console(stderr=True)
     console.print("error:", style="bold red", end=" ")
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_note(text: str) -> None:
+    """What a person wants to know besides what was asked for; not in the way of a program that reads the output."""
+    Console(stderr=True).print(text, style="bright_black", markup=False, highlight=False, soft_wrap=True)
 
 
 def show_line(text: str, style: str = "") -> None:
@@ -27,9 +33,18 @@ def show_line(text: str, style: str = "") -> None:
 def show_table(table: Table) -> None:
     """Not cut to a width where there is no terminal."""
     console = Console()
-    if not console.is_terminal:
-        console.width = 200
-    console.print(table)
+    if console.is_terminal:
+        console.print(table)
+    else:
+        sys.stdout.write(plain_text(table))
+
+
+def plain_text(shown: RenderableType) -> str:
+    """As wide as it needs to be, without colours or spaces at the ends of lines."""
+    console = Console(width=UNCUT_CHARS, no_color=True, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(shown)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def show_json(value: object) -> None:
@@ -67,6 +82,9 @@ def bars() -> Iterator[Progress]:
     if not console.is_terminal:
         yield silent
         return
+    from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
     columns = (
         TextColumn("{task.description:>9}"),
         BarColumn(),

@@ -1,21 +1,16 @@
 """`tenure serve`: the store, for every program that can connect."""
 
-import asyncio
 import logging
 import signal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from tenure.server import logs
-from tenure.server.auth import hash_token, make_token
-from tenure.server.collector import collecting
-from tenure.server.config import Chosen, Settings, choose
-from tenure.server.server import Server
-from tenure.store.url import open_store
+if TYPE_CHECKING:
+    from tenure.server.config import Chosen, Settings
+    from tenure.server.server import Server
 
 console = Console()
 log = logging.getLogger("tenure.server")
@@ -41,6 +36,11 @@ def serve(
     config: Annotated[str, typer.Option(help="Settings file; tenure.toml is read if it is there.")] = "",
 ) -> None:
     """Serve a store over TCP, a Unix socket, HTTP and gRPC until it is told to stop."""
+    import uvloop
+
+    from tenure.server import logs
+    from tenure.server.config import choose
+
     given: dict[str, Any] = {
         "store": store,
         "host": host,
@@ -64,7 +64,13 @@ def serve(
     uvloop.run(_serve(chosen))
 
 
-async def _serve(chosen: Chosen) -> None:
+async def _serve(chosen: "Chosen") -> None:
+    import asyncio
+
+    from tenure.server.collector import collecting
+    from tenure.server.server import Server
+    from tenure.store.url import open_store
+
     settings = chosen.settings
     server = Server(settings, open_store(settings.store))
     stop = asyncio.Event()
@@ -79,7 +85,7 @@ async def _serve(chosen: Chosen) -> None:
     say(settings, "stopped")
 
 
-def say(settings: Settings, text: str) -> None:
+def say(settings: "Settings", text: str) -> None:
     """To whoever watches; when machines do, in their language."""
     if settings.log_format == "json":
         log.info(text)
@@ -87,7 +93,7 @@ def say(settings: Settings, text: str) -> None:
         console.print(text)
 
 
-def show(chosen: Chosen, server: Server) -> None:
+def show(chosen: "Chosen", server: "Server") -> None:
     settings = chosen.settings
     if settings.log_format == "json":
         log.info("settings", extra={"fields": {"settings": chosen.shown(), "sources": chosen.sources}})
@@ -106,10 +112,3 @@ def show(chosen: Chosen, server: Server) -> None:
         say(settings, f"listening on {settings.host}:{server.grpc_port} for gRPC")
     if server.gate.is_open:
         say(settings, "there are no tokens: whoever can connect may do everything")
-
-
-def token() -> None:
-    """Make a token: what to give to its holder, and what to put into the server's settings."""
-    made = make_token()
-    console.print(f"token   {made}", soft_wrap=True)
-    console.print(f"sha256  {hash_token(made)}", soft_wrap=True)

@@ -2,14 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tenure.cli.argument import AsJson, Scratch, store_of
 from tenure.cli.screen import bars, show_count, show_json, show_line, show_size
-from tenure.ops.place import open_place
-from tenure.ops.verify import Checked, verify_file, verify_place
+
+if TYPE_CHECKING:
+    from tenure.ops.verify import Checked
 
 
 def verify(
@@ -23,6 +24,9 @@ def verify(
 
     Exits with 1 when there is any.
     """
+    from tenure.ops.place import open_place
+    from tenure.ops.verify import verify_file, verify_place
+
     is_file = target.startswith("sqlite:") or Path(target).is_file()
     with bars() as progress:
         if is_file:
@@ -34,7 +38,7 @@ def verify(
         sys.exit(1)
 
 
-def _show(target: str, checked: Checked, is_file: bool, as_json: bool) -> None:
+def _show(target: str, checked: "Checked", is_file: bool, as_json: bool) -> None:
     if as_json:
         found: dict[str, object] = {"target": target, "is_sound": not checked.findings, "findings": checked.findings}
         counts = {} if is_file else {"backups": checked.backups, "chunks": checked.chunks, "blobs": checked.blobs}

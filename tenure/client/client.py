@@ -20,7 +20,7 @@ from tenure.core.clock import Now
 from tenure.core.duration import Duration, milliseconds
 from tenure.core.error import Error, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
-from tenure.core.record import DeadLetterGroup, Event, Explanation, JobPage, JobRecord, StreamItem
+from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, StreamItem
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Settle
 from tenure.core.state import (
     SETTLE_CANCEL,
@@ -32,7 +32,6 @@ from tenure.core.state import (
 )
 from tenure.core.tenant import DEFAULT_TENANT, Context
 from tenure.store.contract import Capabilities
-from tenure.store.url import open_store
 
 # Options that people give as durations, and the fields of the contract they become.
 DURATIONS = {
@@ -97,8 +96,12 @@ def connect(
     `token`, `format` (msgpack or json) and `tls` are for a server: tenure://host:6789, tenure+tls://host:6789,
     tenure+unix:///run/tenure.sock.
     """
-    store = remote_store(url, token, format, tls) if urlsplit(url).scheme in REMOTE else open_store(url)
-    return Client(Driver(store, clock), Context(tenant=tenant, tenants=tuple(tenants)))
+    context = Context(tenant=tenant, tenants=tuple(tenants))
+    if urlsplit(url).scheme in REMOTE:
+        return Client(Driver(remote_store(url, token, format, tls), clock), context)
+    from tenure.store.url import open_store  # and with it the engine, which a client of a server does not need
+
+    return Client(Driver(open_store(url), clock), context)
 
 
 def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:
@@ -146,6 +149,11 @@ class Client:
     def capabilities(self) -> Capabilities:
         return self._store.capabilities
 
+    def beat(self, goes_on: bool = True) -> None:
+        """Said by whoever works in this loop, several times a second: a longer silence means that something blocked it,
+        and an embedded store takes none of that time for a lease's."""
+        self._driver.beat(goes_on)
+
     def listen(self, told: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Be told what a server says without being asked, such as {"event": "cancelled", "id": 7}, until the function
         that is returned is called. An embedded store says nothing."""
@@ -160,8 +168,9 @@ class Client:
         return Client(self._driver, Context(tenant=tenant, tenants=tuple(tenants)))
 
     def _now(self) -> Now:
-        """The time of a call that is about to be made; the store is looked after once it is."""
-        self._driver.arm()
+        """The time of a call that is about to be made; a store in this process is looked after once it is."""
+        if not isinstance(self._store, RemoteStore):
+            self._driver.arm()
         return self._driver.now()
 
     # Enqueue.
@@ -381,6 +390,11 @@ class Client:
 
     async def logs(self, id: int, offset: int = 0, limit: int = 100) -> list[StreamItem]:
         return await self._store.stream(self._context, id, request.LOG, offset, limit, 0, self._now())
+
+    async def event_page(self, cursor: str = "", limit: int = 1_000, wait: Duration = 0) -> EventPage:
+        """The contract's own verb: a page, and the cursor to go on from; waits for the first event if there is none."""
+        wait_ms = milliseconds("wait", wait)
+        return await self._store.events(self._context, cursor, limit, wait_ms, self._now())
 
     async def events(self, cursor: str = "", follow: Duration = 0) -> AsyncIterator[Event]:
         """Events after the cursor; with `follow`, new ones too, until none came for that long."""

@@ -5,12 +5,13 @@ answer: nobody knows whether their request was executed.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
 
-from tenure.core.error import Error, PayloadTooLarge, Unavailable, from_fields
+from tenure.core.error import Error, PayloadTooLarge, Timeout, Unavailable, from_fields
 from tenure.wire.format import NONSENSE, Format
 from tenure.wire.frame import PublicFrames
 from tenure.wire.limit import CALLS_PER_CONNECTION, MESSAGE_BYTES_MAX
@@ -47,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._places = asyncio.Semaphore(CALLS_PER_CONNECTION)
         self._last = 0
         self._out: list[bytes] = []
+        self._is_corked = False
         self._writable = asyncio.Event()
         self._writable.set()
         self._unanswered = 0
@@ -88,11 +90,15 @@ class Connection(asyncio.Protocol):
 
     # Requests.
 
-    async def ask(self, fields: dict[str, Any], late: Callable[[bytes], None] | None = None) -> bytes:
-        """The body of the answer, or the error it says. `late` is given an answer that came when nobody waited."""
+    async def ask(
+        self, fields: dict[str, Any], late: Callable[[bytes], None] | None = None, until: float = math.inf
+    ) -> bytes:
+        """The body of the answer, or the error it says; `Timeout` when it has not come by then, on the loop's clock.
+        `late` is given an answer that came when nobody waited."""
+        loop = asyncio.get_running_loop()
+        if self._places.locked() or not self._writable.is_set():
+            await self._until_room(until)
         async with self._places:
-            if not self._writable.is_set():
-                await self._writable.wait()
             if self._transport is None:
                 raise Lost
             self._last += 1
@@ -100,21 +106,39 @@ class Connection(asyncio.Protocol):
             body = self._form.encode({**fields, "reqId": id})
             if len(body) > MESSAGE_BYTES_MAX:
                 raise PayloadTooLarge(len(body), MESSAGE_BYTES_MAX, "request")
-            future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            future: asyncio.Future[bytes] = loop.create_future()
             self._waiting[id] = future
             self._send(body)
+            timer = None if until == math.inf else loop.call_at(until, self._expire, id, future, late)
             try:
                 return await future
             except asyncio.CancelledError:
                 if id in self._waiting:
-                    self._abort(id, future, late)
+                    future.cancel()
+                    self._abort(id, late)
                 elif late is not None and not future.cancelled() and future.exception() is None:
                     late(future.result())
                 raise
+            finally:
+                if timer is not None:
+                    timer.cancel()
 
-    def _abort(self, id: int, future: asyncio.Future[bytes], late: Callable[[bytes], None] | None) -> None:
+    async def _until_room(self, until: float) -> None:
+        """A place among the calls of the connection, and a peer that reads; or `Timeout`."""
+        try:
+            async with asyncio.timeout_at(None if until == math.inf else until):
+                async with self._places:
+                    await self._writable.wait()
+        except TimeoutError:
+            raise Timeout("the server takes no more requests; it may be overloaded") from None
+
+    def _expire(self, id: int, future: asyncio.Future[bytes], late: Callable[[bytes], None] | None) -> None:
+        if id in self._waiting and not future.done():
+            future.set_exception(Timeout("the server did not answer in time"))
+            self._abort(id, late)
+
+    def _abort(self, id: int, late: Callable[[bytes], None] | None) -> None:
         """The caller does not wait any more. What it is given nevertheless has to go back."""
-        future.cancel()
         if late is not None:
             tray: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             self._waiting[id] = tray
@@ -147,14 +171,24 @@ class Connection(asyncio.Protocol):
         self._pinging = asyncio.get_running_loop().call_later(PING_S, self._ping)
 
     def _send(self, body: bytes) -> None:
-        if not self._out:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._out.append(self._frames.wrap(body))
+        """The first of a turn of the loop goes at once, those behind it together."""
+        frame = self._frames.wrap(body)
+        if self._is_corked:
+            self._out.append(frame)
+            return
+        self._is_corked = True
+        asyncio.get_running_loop().call_soon(self._uncork)
+        self._write(frame)
 
-    def _flush(self) -> None:
-        out, self._out = self._out, []
+    def _uncork(self) -> None:
+        self._is_corked = False
+        if self._out:
+            out, self._out = self._out, []
+            self._write(b"".join(out))
+
+    def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(out))
+            self._transport.write(data)
 
     def close(self) -> None:
         if self._transport is not None:

@@ -1,4 +1,9 @@
-"""Keeps an embedded store's timers running: after each call it asks the store when to come again, and comes."""
+"""Keeps an embedded store's timers running: after each call it asks the store when to come again, and comes.
+
+Time in which a store cannot be reached does not count for leases. An embedded store cannot be reached while something
+blocks its loop, so whoever works in that loop says now and then that it runs (`beat`), and a longer silence is left out
+of the elapsed time.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -7,20 +12,35 @@ from tenure.core.clock import Now
 from tenure.store.contract import Hosted, Store
 
 TICK_MAX_MS = 60_000
+BLOCKED_MS = 1_000  # since the last beat: then the loop has not run meanwhile
 SOON_S = 0.001  # after a call: what it has made due, and once for all calls until then; no answer waits for it
 
 
 class Driver:
     def __init__(self, store: Store, clock: Callable[[], Now]) -> None:
         self.store = store
-        self.now = clock
+        self._clock = clock
+        self._beat_ms = -1  # of the elapsed time; negative while nobody beats
+        self._left_out_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._soon: asyncio.TimerHandle | None = None
         self._again = False
         self._ticking: asyncio.Task[None] | None = None
         self._closed = True
         if isinstance(store, Hosted):
-            store.attach(clock, self.arm)
+            store.attach(self.now, self.arm)
+
+    def now(self) -> Now:
+        now = self._clock()
+        if self._beat_ms >= 0 and now.elapsed_ms - self._beat_ms > BLOCKED_MS:
+            self._left_out_ms += now.elapsed_ms - self._beat_ms
+            self._beat_ms = now.elapsed_ms
+        return now if not self._left_out_ms else Now(now.wall_ms, now.elapsed_ms - self._left_out_ms)
+
+    def beat(self, goes_on: bool = True) -> None:
+        """The loop runs; more often than every half second, until it does not go on."""
+        self.now()
+        self._beat_ms = self._clock().elapsed_ms if goes_on else -1
 
     async def open(self) -> None:
         await self.store.open(self.now())

@@ -169,7 +169,7 @@ class RemoteStore:
         while True:
             try:
                 connection = await self._connected(until)
-                body = await _before(until, connection.ask(fields, late))
+                body = await connection.ask(fields, late, until)
                 return VERBS[verb].read(self._readers[verb](body))
             except PayloadTooLarge as error:
                 if verb == "load" and error.max == MESSAGE_BYTES_MAX:
@@ -213,6 +213,8 @@ class RemoteStore:
             if not isinstance(payload, bytes)
         }
         if not wrong:
+            if size <= PART_BYTES:
+                return await self._enqueue_when_there_is_room(context, batch)
             return await self._enqueue(context, batch, size)
         if batch.atomic:
             raise next(iter(wrong.values()))
@@ -326,14 +328,6 @@ def without(batch: Batch, places: Container[int]) -> Batch:
 def _is_sweep(arguments: tuple[Any, ...]) -> bool:
     """A change of all that match: done in steps, it has no answer to be remembered."""
     return isinstance(arguments[0], Change) and arguments[0].filter is not None
-
-
-async def _before(until: float, asking: Any) -> bytes:
-    try:
-        async with asyncio.timeout_at(until):
-            return cast("bytes", await asking)
-    except TimeoutError:
-        raise Timeout("the server did not answer in time") from None
 
 
 REMOTE = ("tenure", "tenure+tls", "tenure+unix")

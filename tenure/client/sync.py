@@ -14,14 +14,12 @@ from tenure.client.loop import LoopThread
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.duration import Duration
 from tenure.core.error import Unavailable
-from tenure.core.record import DeadLetterGroup, Event, Explanation, JobPage, JobRecord, StreamItem
+from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, StreamItem
 from tenure.core.request import Append, Batch, Change, Claim, Extend, Filter, Settle
 from tenure.core.tenant import DEFAULT_TENANT
 from tenure.store.contract import Capabilities
 
 T = TypeVar("T")
-
-EVENTS_AHEAD = 1_000
 
 
 def connect_sync(
@@ -73,6 +71,9 @@ class SyncClient:
     @property
     def capabilities(self) -> Capabilities:
         return self._client.capabilities
+
+    def beat(self, goes_on: bool = True) -> None:
+        self._client.beat(goes_on)
 
     def listen(self, told: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """As the async one; `told` is called in the client's thread."""
@@ -206,16 +207,14 @@ class SyncClient:
     def logs(self, id: int, offset: int = 0, limit: int = 100) -> list[StreamItem]:
         return self._run(self._client.logs(id, offset, limit))
 
+    def event_page(self, cursor: str = "", limit: int = 1_000, wait: Duration = 0) -> EventPage:
+        return self._run(self._client.event_page(cursor, limit, wait))
+
     def events(self, cursor: str = "", follow: Duration = 0) -> Iterator[Event]:
-        found = self._client.events(cursor, follow)
-
-        async def page() -> list[Event]:
-            events: list[Event] = []
-            async for event in found:
-                events.append(event)
-                if len(events) >= EVENTS_AHEAD:
-                    break
-            return events
-
-        while events := self._run(page()):
-            yield from events
+        """Page by page: what a page has is given before the next one is waited for."""
+        while True:
+            page = self.event_page(cursor, wait=follow)
+            yield from page.events
+            if not page.events and (follow or page.cursor == cursor):
+                return
+            cursor = page.cursor

@@ -7,8 +7,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tenure.core.error import InvalidRequest, Unsupported
 from tenure.store.blob.place import Place, open_place
 from tenure.store.contract import Store
-from tenure.store.embedded.memory import MemoryStore
-from tenure.store.embedded.shared import SharedStore
 
 PLANNED = ("postgresql", "redis", "fdb")
 
@@ -22,11 +20,15 @@ class SqliteUrl(NamedTuple):
 
 
 def open_store(url: str) -> Store:
-    """The store that the URL names, not yet opened."""
+    """The store that the URL names, not yet opened. Its code is loaded here: a client of a server does without."""
     scheme = urlsplit(url).scheme
     if scheme == "memory":
+        from tenure.store.embedded.memory import MemoryStore
+
         return MemoryStore()
     if scheme == "sqlite":
+        from tenure.store.embedded.shared import SharedStore
+
         found = read_sqlite(url)
         return SharedStore(found.path, found.durability, blobs=found.blobs)
     if scheme in PLANNED:

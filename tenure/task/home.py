@@ -7,7 +7,7 @@ process that was forked makes its own.
 
 import asyncio
 import atexit
-import concurrent.futures.thread  # noqa: F401 - before this module: see the end of it
+import concurrent.futures.thread  # noqa: F401 - its end is registered before ours
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -151,6 +151,6 @@ def _close_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-# A store may need a thread to close, and at the time of `atexit` none can be started any more. These are called before,
-# the last registered first; that of the executors, which ends them, is registered when they are imported.
+# A program that ends closes what its calls have opened. That takes threads, and `atexit` comes when there can be no new
+# ones; what is registered here runs before, the last first, so also before the pool of threads is closed.
 getattr(threading, "_register_atexit", atexit.register)(_close_all)

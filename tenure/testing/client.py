@@ -38,6 +38,9 @@ class ModeClient(Client):
         await self.runner.stop()
         await super().close()
 
+    def beat(self, goes_on: bool = True) -> None:
+        """Nothing: a clock that jumps was moved, and no loop was blocked."""
+
     async def enqueue_batch(self, batch: Batch, durability: str = "") -> Answers:
         answers = await super().enqueue_batch(batch, durability)
         self._note(batch, self._context.tenant, answers)

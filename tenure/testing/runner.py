@@ -22,6 +22,7 @@ from tenure.worker.attempt import Attempt
 from tenure.worker.worker import Worker
 
 RUNS_MAX = 10_000  # of one call: more is a task that enqueues itself
+IDLE_MAX = 100  # moves of the clock after which nothing could run
 STOP_S = 1.0
 PAGE = 1_000
 NEVER = 2**62
@@ -39,6 +40,9 @@ class WorkerClient(Client):
         self._note = note
         self._tenants: dict[int, str] = {}  # of the jobs that were claimed
         self.has_put_off = False
+
+    def beat(self, goes_on: bool = True) -> None:
+        """Nothing: a clock that jumps was moved, and no loop was blocked."""
 
     async def claim_batch(self, claim: Claim) -> Claimed:
         found = await super().claim_batch(claim)
@@ -94,10 +98,10 @@ class Runner:
     async def run_through(self, raises: bool = False) -> int:
         """As `run_due`, and the time passes that jobs wait for which have begun, or which a rate holds."""
         before = self._runs
-        await self.run_due(raises=raises)
-        while (next_at := await self._next_try_at()) > 0:
+        idle = 0 if await self.run_due(raises=raises) else 1
+        while idle < IDLE_MAX and (next_at := await self._next_try_at()) > 0:
             self._clock.advance_to(next_at)
-            await self.run_due(raises=raises)
+            idle = 0 if await self.run_due(raises=raises) else idle + 1
             self._refuse_too_many(before)
         return self._runs - before
 

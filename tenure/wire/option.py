@@ -164,8 +164,23 @@ def backoff_of(value: WireBackoff | int) -> Backoff:
 # The way back, for a client.
 
 
-def fields_of(options: Options, extras: Extras | None = None) -> dict[str, Any]:
-    """What differs from the defaults, by public names; `queue` and `codec` always."""
+_told: dict[int, tuple[Options, dict[str, Any]]] = {}  # by identity: options do not change once they are made
+TOLD_MAX = 256
+
+
+def fields_of(options: Options) -> dict[str, Any]:
+    """What differs from the defaults, by public names; `queue` and `codec` always. Not to be changed."""
+    known = _told.get(id(options))
+    if known is not None and known[0] is options:
+        return known[1]
+    if len(_told) >= TOLD_MAX:
+        _told.clear()
+    found = _fields_of(options)
+    _told[id(options)] = (options, found)
+    return found
+
+
+def _fields_of(options: Options) -> dict[str, Any]:
     found: dict[str, Any] = {"queue": options.queue, "codec": options.codec}
     for name in bound.OPTION_RULES:
         value = getattr(options, name)
@@ -179,8 +194,6 @@ def fields_of(options: Options, extras: Extras | None = None) -> dict[str, Any]:
         elif name == "backoff":
             value = wire_backoff(value)
         found[public] = value
-    if extras is not None:
-        found.update(extra_fields(extras))
     return found
 
 

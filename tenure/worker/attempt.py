@@ -7,6 +7,7 @@ from tenure.core.job import Extras, Options
 from tenure.core.request import Append
 from tenure.task.context import Context, Running
 from tenure.task.task import Task
+from tenure.worker.lane import Lane
 from tenure.worker.settler import Speaker
 
 # Why an attempt was told to stop.
@@ -22,6 +23,7 @@ class Attempt:
         "extras",
         "has_said",
         "id",
+        "lane",
         "lease_ms",
         "loop",
         "options",
@@ -67,6 +69,7 @@ class Attempt:
         self.renewed_at = started_at
         self.speaker = speaker
         self.loop = loop
+        self.lane: Lane | None = None  # of those that run alone
         self.slot = -1  # in the table of the keeper
         self.stop = ""  # why it was told to, if it was
         self.has_said = False

@@ -48,22 +48,11 @@ class BatchRun:
         self._attempts = good
         self._call = asyncio.ensure_future(self._called(items))
         try:
-            values = await asyncio.shield(self._call)
+            values = await self._call
         except asyncio.CancelledError:
-            if not self._call.done():  # the worker stops: this call may end, within the time there is
-                values = await self._call_out()
-            else:
-                values = [None] * len(good)
+            values = [None] * len(good)
         for attempt, value in zip(good, values, strict=True):
             self._worker.finish(attempt, self._ended(attempt, value))
-
-    async def _call_out(self) -> list[Any]:
-        assert self._call is not None
-        try:
-            found: list[Any] = await self._call
-            return found
-        except asyncio.CancelledError:
-            return [None] * len(self._attempts)
 
     async def _called(self, items: list[Any]) -> list[Any]:
         """A value or an exception per item; what the handler raises is every item's."""

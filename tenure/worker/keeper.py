@@ -6,6 +6,7 @@ died shall lose its leases.
 
 import asyncio
 import os
+import signal
 import sys
 
 import msgspec
@@ -102,6 +103,8 @@ def _first_line() -> bytes:
 
 def main() -> None:
     parent = os.getppid()
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the worker's jobs may still end
+        signal.signal(number, signal.SIG_IGN)
     told = msgspec.json.decode(_first_line(), type=Told)
     try:
         uvloop.run(keep(told, parent))

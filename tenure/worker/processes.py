@@ -88,9 +88,8 @@ class Child:
 
 
 class Processes:
-    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, memory_bytes: int = 0) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, memory_bytes: int = 0) -> None:
         self._loop = loop
-        self._room = asyncio.Semaphore(most)
         self._memory_bytes = memory_bytes
         self._idle: list[Child] = []
         self._all: set[Child] = set()
@@ -99,19 +98,18 @@ class Processes:
 
     async def run(self, attempt: Attempt) -> Ended:
         attempt.runs_in = self
-        async with self._room:
+        child = self._idle.pop() if self._idle else await self._started()
+        self._running[attempt] = child
+        try:
             if attempt.stop:
                 raise asyncio.CancelledError
-            child = self._idle.pop() if self._idle else await self._started()
-            self._running[attempt] = child
-            try:
-                return self._told(await child.run(_ask(attempt), attempt))
-            finally:
-                del self._running[attempt]
-                if child.is_spent:
-                    self._drop(child)
-                else:
-                    self._idle.append(child)
+            return self._told(await child.run(_ask(attempt), attempt))
+        finally:
+            del self._running[attempt]
+            if child.is_spent:
+                self._drop(child)
+            else:
+                self._idle.append(child)
 
     def _told(self, ended: Ended) -> Ended:
         if ended.verb == SETTLE_FAIL:

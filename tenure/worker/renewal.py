@@ -1,12 +1,14 @@
 """Keeps the leases of running jobs, and hears of those that are lost.
 
 With a server, a process of its own does it (`keeper`), which no handler can block, and this loop only looks now and
-then whether a lease is gone. In an embedded store there is nobody to be late for while this process is blocked: the
-loop renews them itself, and watches each job that has run for a moment, to hear of its cancellation at once.
+then whether a lease is gone. In an embedded store the loop renews
+them itself and says that it runs, so that time in which something blocked it does not count; and it watches each job
+that has run for a moment, to hear of its cancellation at once.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from tenure.client.client import Client
@@ -39,9 +41,12 @@ class Renewal:
         self._keeping = keeping
         self._task: asyncio.Task[None] | None = None
         self._watches = 0
+        self.beat_at = time.monotonic()  # when the loop was last seen to run
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._go_on())
+        if self._is_embedded:
+            self._client.beat()
         if self._keeping is not None:
             self._keeping.start()
 
@@ -49,6 +54,7 @@ class Renewal:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._client.beat(goes_on=False)
         if self._keeping is not None:
             await self._keeping.stop()
 
@@ -58,12 +64,14 @@ class Renewal:
         while True:
             await asyncio.sleep(pause_s)
             now = loop.time()
+            self.beat_at = time.monotonic()
             if self._keeping is None or not self._keeping.is_ready:
                 await self._renew(now)
             else:
                 for attempt in self._keeping.lost():
                     self._lose(attempt)
             if self._is_embedded:
+                self._client.beat()
                 self._watch(now)
 
     async def _renew(self, now: float) -> None:

@@ -11,7 +11,8 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from tenure.client.client import Client
@@ -26,6 +27,7 @@ from tenure.task.outcome import CancelledByStore
 from tenure.task.registry import Call, Registry
 from tenure.task.task import ASYNC, PROCESS, THREAD, Task
 from tenure.task.trace import continued, is_traced
+from tenure.worker.adapt import Adapting
 from tenure.worker.attempt import CANCELLED, STOPPING, TIMED_OUT, Attempt
 from tenure.worker.batch import BatchRun
 from tenure.worker.call import call_async, call_sync, ended_with, read_call
@@ -33,6 +35,7 @@ from tenure.worker.ended import RELEASED, Ended, ended_by, failed
 from tenure.worker.followup import followups_of
 from tenure.worker.joblog import JobLog
 from tenure.worker.keeping import Keeping
+from tenure.worker.lane import Lane
 from tenure.worker.message import place_of
 from tenure.worker.processes import HandlerFailed, ProcessDied, Processes
 from tenure.worker.renewal import Renewal
@@ -48,6 +51,9 @@ STOP_S = 30.0
 TIMEOUT_GRACE_S = 0.25  # the store ends the attempt first: what this worker says then is only that it has stopped
 PAUSE_FIRST_S = 0.1
 PAUSE_MOST_S = 10.0
+LISTEN_S = 1.0  # for a handler that was told to stop because the worker does
+BLOCKED_S = 30.0
+SILENT_S = 2.5 * CLAIM_WAIT_MS / 1000
 CLAIMERS_FROM = 8  # at this concurrency a second claim is under way while the first one's jobs start
 
 
@@ -59,21 +65,24 @@ class Worker:
         *,
         queues: Sequence[str | tuple[str, int]] = (),
         concurrency: int = CONCURRENCY,
+        processes: int = 0,
         name: str = "",
         version: str = "",
         strict: bool = False,
         stop: Duration = STOP_S,
+        latency_target: Duration | None = None,
+        memory_bytes: int = 0,
         is_embedded: bool = False,
         keeping: Keeping | None = None,
-        memory_bytes: int = 0,
     ) -> None:
-        """`keeping` renews leases where the store is a server; `memory_bytes` is what a handler's process may keep."""
+        """`concurrency` is for coroutines and threads, `processes` for the others (as many as there are cores). With a
+        `latency_target` the first is where it begins, and found out. `memory_bytes` is what a process may keep.
+        `keeping` renews leases where the store is a server."""
         if concurrency < 1:
             raise InvalidRequest("concurrency", concurrency, "it must be 1 or more")
         self.name = name or default_name()
         self.version = version
         self.registry = registry
-        self.concurrency = concurrency
         self.stop_s = milliseconds("stop", stop) / 1000
         self.running: dict[Attempt, None] = {}  # a job may be here twice: one that timed out, and its next attempt
         self.started = 0
@@ -83,18 +92,27 @@ class Worker:
         self._memory_bytes = memory_bytes
         self._client = client
         self._tasks = {name: task for name in registry.names() if (task := registry.find(name)) is not None}
-        self._alone = {name for name, task in self._tasks.items() if not task.settings.batch}
-        self._together = [task for task in registry.tasks() if task.settings.batch]
-        self._queues = tuple(queues) or queues_of(registry.tasks())
+        self.queues = tuple(queues) or queues_of(registry.tasks())
         self._strict = strict
-        self._asked = 0  # jobs that claims under way may bring
-        self._room: list[asyncio.Future[None]] = []
+        self._together = [task for task in registry.tasks() if task.settings.batch]
+        self.here = Lane(self._names(lambda task: task.mode != PROCESS), concurrency)
+        self.beside = Lane(self._names(lambda task: task.mode == PROCESS), processes or min(concurrency, cores()))
+        self.lanes = [lane for lane in (self.here, self.beside) if lane.tasks]
+        self._adapting: Adapting | None = None
+        if latency_target is not None:
+            self._adapting = Adapting(self.here, milliseconds("latency_target", latency_target) / 1000)
         self._is_stopping = False
-        self._claimers: list[asyncio.Task[None]] = []
+        self._jobs: list[asyncio.Task[None]] = []  # that go on until the worker stops
+        self._batches: set[asyncio.Task[None]] = set()
         self._claimed_at = 0.0
         self._empty: asyncio.Future[None] | None = None
+        self._hurry: asyncio.Future[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []  # for the next attempt that ends
         self._job_log = JobLog()
         self._ending: asyncio.Task[None] | None = None
+
+    def _names(self, wanted: Callable[[Task[..., Any]], bool]) -> frozenset[str]:
+        return frozenset(name for name, task in self._tasks.items() if not task.settings.batch and wanted(task))
 
     # Life.
 
@@ -108,9 +126,10 @@ class Worker:
         self._settler = Settler(self._client, self._refuse)
         self._speaker = Speaker(self._client, self._loop, APPENDS_MAX)
         self._threads = Threads(self._loop, self._ended_in_thread)
-        self._processes = Processes(self._loop, self.concurrency, self._memory_bytes)
+        self._processes = Processes(self._loop, self._memory_bytes)
         self._renewal = Renewal(self._client, self.running, self.lose, self._is_embedded, self._keeping)
         self._unlisten = self._client.listen(self._hear)
+        self._hurry = self._loop.create_future()
         await self._register()
         self._renewal.start()
         self._job_log.install()
@@ -119,11 +138,16 @@ class Worker:
             self._begin_to_claim()
 
     def _begin_to_claim(self) -> None:
-        if self._alone:
-            for _ in range(1 if self.concurrency < CLAIMERS_FROM else 2):
-                self._claimers.append(self._loop.create_task(self._claim_on()))
+        for lane in self.lanes:
+            for _ in range(claimers_of(lane)):
+                self._go_on(self._claim_on(lane))
         for task in self._together:
-            self._claimers.append(self._loop.create_task(self._claim_batches(task)))
+            self._go_on(self._claim_batches(task))
+        if self._adapting is not None:
+            self._go_on(self._adapting.go_on())
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        self._jobs.append(self._loop.create_task(work))
 
     async def _register(self) -> None:
         changes: dict[str, object] = {"version": self.version, "tasks": sorted(self._tasks)}
@@ -138,15 +162,21 @@ class Worker:
             self._ending = self._loop.create_task(self._stop(self.stop_s if patience_s is None else patience_s))
         await asyncio.shield(self._ending)
 
+    def hurry(self) -> None:
+        """Let nothing end that has not; for somebody who has asked to stop twice."""
+        if self._hurry is not None and not self._hurry.done():
+            self._hurry.set_result(None)
+
     async def _stop(self, patience_s: float) -> None:
         self._is_stopping = True
-        for claimer in self._claimers:
-            claimer.cancel()
-        await asyncio.gather(*self._claimers, return_exceptions=True)
+        for job in self._jobs:
+            job.cancel()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
         await self._until_empty(patience_s)
         for attempt in list(self.running):
             self._tell(attempt, STOPPING)
-        await self._until_empty(1.0)
+        self._hurry = self._loop.create_future()
+        await self._until_empty(LISTEN_S)
         for attempt in list(self.running):  # it does not listen; its lease is given back all the same
             self.finish(attempt, RELEASED)
         await self._settler.drain()
@@ -165,8 +195,9 @@ class Worker:
         while True:
             await self._until_empty(None)
             await self._settler.drain()
-            got = await self._claim(self.concurrency, 0)
-            if not got:
+            got = sum([await self._claim(lane, max(lane.free, 1), 0) for lane in self.lanes])
+            got += sum([await self._run_batch(task, 0) for task in self._together])
+            if not got and not self.running:
                 return
 
     async def settled(self) -> None:
@@ -174,70 +205,75 @@ class Worker:
         await self._settler.drain()
 
     async def _until_empty(self, seconds: float | None) -> None:
-        if not self.running:
-            return
-        self._empty = self._loop.create_future()
-        await asyncio.wait([self._empty], timeout=seconds)
+        assert self._hurry is not None
+        if self.running:
+            self._empty = self._loop.create_future()
+            await asyncio.wait([self._empty, self._hurry], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
     # Claims.
 
-    @property
-    def free(self) -> int:
-        return self.concurrency - len(self.running) - self._asked
-
-    async def _claim_on(self) -> None:
+    async def _claim_on(self, lane: Lane) -> None:
         pause_s = PAUSE_FIRST_S
         while not self._is_stopping:
-            await self._until_room()
-            most = max(self.concurrency // (1 if self.concurrency < CLAIMERS_FROM else 2), 1)
+            while lane.free < 1 or self._settler.unsettled > UNSETTLED_MAX:
+                await lane.change()
+            count = min(lane.free, max(lane.limit // claimers_of(lane), 1), bound.CLAIM_JOBS_MAX)
             try:
-                await self._claim(min(self.free, most), CLAIM_WAIT_MS)
+                await self._claim(lane, count, CLAIM_WAIT_MS)
                 pause_s = PAUSE_FIRST_S
+                await asyncio.sleep(0)  # what was just claimed starts first
             except Error as error:
                 log.warning("cannot claim: %s", error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MOST_S)
 
-    async def _until_room(self) -> None:
-        while self.free < 1 or self._settler.unsettled > UNSETTLED_MAX:
-            await self.until_one_ends()
-
     async def until_one_ends(self) -> None:
         """Until the next attempt is over."""
         future = self._loop.create_future()
-        self._room.append(future)
+        self._waiters.append(future)
         await future
 
-    async def _claim(self, count: int, wait_ms: int) -> int:
-        claim = bound.make_claim(self._queues, count, wait_ms, self.name, self._alone, strict=self._strict)
-        self._asked += count
+    async def _claim(self, lane: Lane, count: int, wait_ms: int) -> int:
+        claim = bound.make_claim(self.queues, count, wait_ms, self.name, lane.tasks, strict=self._strict)
+        lane.asked += count
         try:
             found = await self._client.claim_batch(claim)
         finally:
-            self._asked -= count
+            lane.asked -= count
         self._claimed_at = self._loop.time()
         for attempt in self._attempts(found):
-            self._start(attempt)
+            self._start(attempt, lane)
         return len(found.ids)
 
     async def _claim_batches(self, task: Task[..., Any]) -> None:
         """Jobs of one task that takes many: one call at a time, of as many as there are."""
-        names = {task.name, *task.settings.aliases}
         while not self._is_stopping:
             try:
-                attempts = await self._claim_batch(names, task.settings.batch, CLAIM_WAIT_MS)
-                if attempts and len(attempts) < task.settings.batch and task.settings.batch_wait_ms:
-                    left = task.settings.batch - len(attempts)
-                    attempts += await self._claim_batch(names, left, task.settings.batch_wait_ms)
+                await self._run_batch(task, CLAIM_WAIT_MS)
             except Error as error:
                 log.warning("cannot claim: %s", error)
                 await asyncio.sleep(PAUSE_MOST_S)
-                continue
-            if attempts:
-                await BatchRun(self, task, attempts, self._threads).run()
+
+    async def _run_batch(self, task: Task[..., Any], wait_ms: int) -> int:
+        names = {task.name, *task.settings.aliases}
+        size, company_ms = task.settings.batch, task.settings.batch_wait_ms
+        attempts = await self._claim_batch(names, size, wait_ms)
+        if attempts and len(attempts) < size and company_ms:
+            try:
+                attempts += await self._claim_batch(names, size - len(attempts), company_ms)
+            except (Error, asyncio.CancelledError):
+                for attempt in attempts:
+                    self.finish(attempt, RELEASED)
+                raise
+        if attempts:
+            call = self._loop.create_task(BatchRun(self, task, attempts, self._threads).run())
+            self._batches.add(call)
+            call.add_done_callback(self._batches.discard)
+            await asyncio.shield(call)
+        return len(attempts)
 
     async def _claim_batch(self, names: set[str], count: int, wait_ms: int) -> list[Attempt]:
-        claim = bound.make_claim(self._queues, count, wait_ms, self.name, names, strict=self._strict)
+        claim = bound.make_claim(self.queues, count, wait_ms, self.name, names, strict=self._strict)
         found = await self._client.claim_batch(claim)
         self._claimed_at = self._loop.time()
         attempts = self._attempts(found)
@@ -276,11 +312,12 @@ class Worker:
         For a worker that was started without claims, as in tests. It may be asked again while it runs something.
         """
         attempts: list[Attempt] = []
-        if self._alone:
-            claim = bound.make_claim(self._queues, count, 0, self.name, self._alone, lease_ms=lease_ms)
+        alone = self.here.tasks | self.beside.tasks
+        if alone:
+            claim = bound.make_claim(self.queues, count, 0, self.name, alone, lease_ms=lease_ms)
             attempts += self._attempts(await self._client.claim_batch(claim))
             for attempt in attempts:
-                self._start(attempt)
+                self._start(attempt, self.beside if attempt.options.task in self.beside.tasks else self.here)
         calls: list[BatchRun] = []
         for task in self._together:
             together = await self._claim_batch({task.name, *task.settings.aliases}, task.settings.batch, 0)
@@ -306,7 +343,9 @@ class Worker:
             wait_s = timeout_ms / 1000 + TIMEOUT_GRACE_S
             attempt.timer = self._loop.call_later(wait_s, self._tell, attempt, TIMED_OUT)
 
-    def _start(self, attempt: Attempt) -> None:
+    def _start(self, attempt: Attempt, lane: Lane) -> None:
+        attempt.lane = lane
+        lane.enter()
         self.hold(attempt)
         task = attempt.task
         if task.mode != THREAD or self.registry.middleware or task.has_hooks or is_traced():
@@ -435,9 +474,14 @@ class Worker:
         context = attempt.forget_context()
         attempt.runs_in = None
         self._settler.put(attempt.id, attempt.token, ended, followups_of(context, ended))
-        if self._room:
-            room, self._room = self._room, []
-            for future in room:
+        if attempt.lane is not None:
+            attempt.lane.leave()
+            if self._adapting is not None:
+                self._adapting.note(self._loop.time() - attempt.started_at)
+                self._adapting.unsettled = self._settler.unsettled
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for future in waiters:
                 if not future.done():
                     future.set_result(None)
         if not self.running and self._empty is not None and not self._empty.done():
@@ -447,6 +491,10 @@ class Worker:
         """The store did not take a settlement: the lease runs out, and the job is tried again."""
 
     @property
+    def is_adapting(self) -> bool:
+        return self._adapting is not None
+
+    @property
     def is_kept(self) -> bool:
         """Whether leases are renewed from outside of this process."""
         return self._keeping is not None and self._keeping.is_ready
@@ -454,10 +502,14 @@ class Worker:
     @property
     def health(self) -> str:
         """Empty when all is well, else what is not."""
-        if self._is_stopping or self.free < 1:
+        now = time.monotonic()
+        blocked_s = now - self._renewal.beat_at
+        if blocked_s > BLOCKED_S:
+            return f"the loop has not run for {blocked_s:.0f} s: a handler blocks it"
+        if self._is_stopping or all(lane.free < 1 for lane in self.lanes):
             return ""
-        silent_s = self._loop.time() - self._claimed_at
-        return f"nothing was claimed for {silent_s:.0f} s" if silent_s > 2 * CLAIM_WAIT_MS / 1000 else ""
+        silent_s = now - self._claimed_at
+        return f"the store has answered no claim for {silent_s:.0f} s" if silent_s > SILENT_S else ""
 
 
 def _around(middleware: Any, attempt: Attempt, call: Call) -> Call:
@@ -477,6 +529,14 @@ def check_task(task: Task[..., Any]) -> None:
 def queues_of(tasks: Iterable[Task[..., Any]]) -> tuple[str, ...]:
     """The queues that the tasks' jobs go to unless they are told otherwise."""
     return tuple(dict.fromkeys(task.shared[0].queue for task in tasks))
+
+
+def claimers_of(lane: Lane) -> int:
+    return 1 if lane.limit < CLAIMERS_FROM else 2
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def default_name() -> str:

@@ -840,6 +840,15 @@ async def test_events_are_read_from_a_cursor_and_from_the_end(client: Client) ->
     assert refused.value.field == "cursor"
 
 
+async def test_page_of_events_has_the_cursor_to_go_on_from(client: Client) -> None:
+    await client.enqueue_many([b""] * 3)
+    page = await client.event_page(limit=2)
+    assert [event.seq for event in page.events] == [1, 2]
+    rest = await client.event_page(page.cursor, wait="1m")
+    assert [event.seq for event in rest.events] == [3]
+    assert (await client.event_page("end")).cursor == rest.cursor
+
+
 async def test_many_events_are_read_over_several_pages(client: Client) -> None:
     await client.enqueue_many([b""] * 2_500)
     assert [event.seq async for event in client.events()] == list(range(1, 2_501))

@@ -74,6 +74,14 @@ def test_a_job_is_done_without_a_loop(url: str) -> None:
         assert types.count("enqueued") == 3
 
 
+def test_events_that_are_followed_come_when_they_happen(url: str) -> None:
+    with tenure.connect_sync(url) as client:
+        events = client.events(follow="10m")
+        for _ in range(2):
+            id = client.enqueue(b"", queue="mail").id
+            assert next(events).job == id
+
+
 def test_errors_are_those_of_the_contract(url: str) -> None:
     with tenure.connect_sync(url) as client, pytest.raises(JobNotFound):
         client.get(99)

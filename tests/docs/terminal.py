@@ -21,19 +21,6 @@ PORT: Final = "6789"
 LISTENING: Final = re.compile(r"listening on 127\.0\.0\.1:(\d+)$")
 SECONDS: Final = re.compile(r" in [0-9.]+s$")
 
-# What `tenure worker MODULE:APP` does.
-WORKER: Final = """
-import asyncio, importlib, signal, sys
-
-async def work(module, name):
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with getattr(importlib.import_module(module), name).worker():
-        await stop.wait()
-
-asyncio.run(work(*sys.argv[1].split(":")))
-"""
-
 
 class Terminal:
     def __init__(self, folder: Path) -> None:
@@ -61,7 +48,7 @@ class Terminal:
                 return []
             case ["tenure", "worker", place]:
                 self._stop_worker()
-                self._worker = self._start(environment, "-c", WORKER, place)
+                self._worker = self._start(environment, "-m", "tenure", "worker", place)
                 return []
             case ["tenure", "serve", *arguments]:
                 self._stop_worker()

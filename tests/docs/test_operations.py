@@ -1,4 +1,7 @@
-"""docs/operations.md speaks of every command and every option of the command line."""
+"""docs/operations.md and docs/cli.md speak of every command and every option of the command line."""
+
+import re
+from collections.abc import Iterator
 
 import typer.core
 import typer.main
@@ -6,15 +9,27 @@ import typer.main
 from tenure.cli.main import app
 from tests.docs.page import ROOT
 
-TEXT = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "docs" / name for name in ("operations.md", "cli.md")]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
-def test_every_command_and_option_is_on_the_page() -> None:
+def commands(group: typer.core.TyperGroup, path: str) -> Iterator[tuple[str, typer.core.TyperCommand]]:
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            yield from commands(command, f"{path} {name}")
+        else:
+            assert isinstance(command, typer.core.TyperCommand)
+            yield f"{path} {name}", command
+
+
+def test_every_command_and_option_is_on_a_page() -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
-    assert group.commands
-    for name, command in group.commands.items():
-        assert f"tenure {name} " in TEXT
+    found = list(commands(group, "tenure"))
+    assert found
+    for name, command in found:
+        assert re.search(rf"{name}[ `\n]", TEXT), name
         for parameter in command.params:
             if isinstance(parameter, typer.core.TyperOption):
-                assert f"`{parameter.opts[0]}" in TEXT or f" {parameter.opts[0]} " in TEXT, parameter.opts
+                for option in parameter.opts:
+                    assert re.search(rf"[` ]{option}[ `,;]", TEXT), (name, option)

@@ -1,6 +1,11 @@
 """The pytest plugin, as somebody else's tests use it."""
 
+import os
+import sys
+
 import pytest
+
+from tenure import testing
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
@@ -20,6 +25,7 @@ SHOP = """
 def shop(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     pytester.makepyfile(shop=SHOP)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     return pytester
 
 
@@ -93,7 +99,14 @@ def test_who_does_not_use_it_does_not_notice(shop: pytest.Pytester) -> None:
 
         def test_nothing_is_opened():
             assert "tenure.testing.plugin" in sys.modules
-            assert not {"fastapi", "django", "grpc", "PIL"} & sys.modules.keys()
+            assert not {"tenure.app.app", "tenure.testing.mode", "fastapi", "django", "PIL"} & sys.modules.keys()
         """
     )
     run(shop, "-p", "no:asyncio", "-W", "error", "--strict-markers").assert_outcomes(passed=1)
+
+
+def test_public_names_are_there() -> None:
+    assert set(testing.__all__) <= set(dir(testing))
+    assert all(getattr(testing, name) for name in testing.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = testing.nothing  # type: ignore[attr-defined]

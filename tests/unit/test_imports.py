@@ -74,7 +74,15 @@ RULES = (
         ("tenure.client.clock", "tenure.client.driver", "tenure.core", "tenure.store.contract", "tenure.wire"),
     ),
     Rule("tenure.server.server", ("tenure",)),
-    Rule("tenure.cli", ("tenure.client.clock", "tenure.core", "tenure.ops", "tenure.server", "tenure.store.url")),
+    Rule(
+        "tenure.cli",
+        ("tenure.client", "tenure.core", "tenure.ops", "tenure.server", "tenure.store.url", "tenure.wire.format"),
+    ),
+    Rule("tenure.cli.worker", ("tenure.app", "tenure.cli", "tenure.core", "tenure.worker")),
+    Rule(
+        "tenure.cli.dev",
+        ("tenure.app", "tenure.cli", "tenure.core", "tenure.server", "tenure.store.url", "tenure.worker"),
+    ),
     Rule("tenure.task", ("tenure.client", "tenure.core")),
     Rule("tenure.worker", ("tenure.client", "tenure.core", "tenure.task", "tenure.wire")),
     Rule("tenure.app", ("tenure.client", "tenure.core", "tenure.task", "tenure.worker")),

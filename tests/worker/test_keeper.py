@@ -72,3 +72,16 @@ def test_table_shows_what_was_taken_and_marks_only_the_same_use() -> None:
         assert list(table.taken()) == []
     finally:
         table.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [handlers.blocks_the_loop, handlers.holds_the_interpreter], ids=lambda task: task.name)
+async def test_lease_of_an_embedded_store_does_not_run_while_everything_is_blocked(
+    task: "tenure.Task[[float], str]", tmp_path: Path
+) -> None:
+    app.use(f"sqlite:///{tmp_path}/jobs.db")
+    async with app.worker(concurrency=2):
+        job = await task.enqueue(2.5)
+        assert await job.result(WAIT) == "done"
+        found = await job.info()
+        assert (found.attempt, found.delivery) == (1, 1)

@@ -1,4 +1,4 @@
-"""A worker in a process of its own: `python -m tests.worker.work URL`."""
+"""A worker in a process of its own: `python -m tests.worker.work URL [CONCURRENCY]`."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from tests.worker.handlers import app
 
 async def work() -> None:
     app.use(sys.argv[1])
-    async with app.worker():
+    async with app.worker(concurrency=int((*sys.argv, "10")[2])):
         await asyncio.Event().wait()
 
 

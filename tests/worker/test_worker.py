@@ -295,8 +295,8 @@ async def test_cancelled_job_stops_its_thread(url: str) -> None:
 
     @app.task
     def long(ctx: tenure.Context) -> None:
-        loop.call_soon_threadsafe(started.set)
         try:
+            loop.call_soon_threadsafe(started.set)  # in here: it may be stopped from now on
             while True:
                 ctx.cancelled  # noqa: B018 - any instruction will do
         finally:

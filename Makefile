@@ -31,9 +31,10 @@ COMPILED_ENV := TENURE_BUILD=compiled PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR
 
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
-# The doors and the client are not compiled: their longest suites run once, on the compiled engine where there is one.
-DOORS := tests/conformance/test_server.py tests/conformance/test_joined.py tests/http/test_conformance.py tests/grpc/test_conformance.py tests/server/test_fuzz.py
-DOORS_ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(DOORS)); fi)
+# What lies around the engine is not compiled: its suites run once, on the compiled engine where there is one.
+AROUND := tests/conformance/test_server.py tests/conformance/test_joined.py $(addprefix tests/,http grpc server security client task worker app cli \
+	testing integration examples backup)
+ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(AROUND)); fi)
 
 HAS_COMPILED := [ "$${TENURE_COMPILE:-}" != 0 ] && [ -f $(COMPILED_STAMP) ]
 IS_CURRENT := [ -z "$$(find tenure -name '*.py' -newer $(COMPILED_STAMP))" ]
@@ -85,7 +86,7 @@ demo: setup ## Show the main job being done: fair claims, a stalled worker, a ca
 
 test: setup compile ## Check format, lint and types, then run the tests on both builds
 	$(statics)
-	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(DOORS_ONCE) $(ARGS)
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ONCE) $(ARGS)
 	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS); else \
 	echo; echo "********************************************************************"; \
 	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \

@@ -212,9 +212,9 @@ async def main() -> None:
             spent = [await asyncio.to_thread(startup_ms, url, folder) for _ in range(5)]
         report.add("worker.startup", statistics.median(spent), "ms", 400, statistics.median(spent) / 400)
         hashes = 60 if chosen.quick else 300
-        own = statistics.median([await sha_rate(url, hashes) for _ in range(rounds)])
-        pool = statistics.median([pool_rate(hashes) for _ in range(rounds)])
-        report.add("worker.process.sha", own, "jobs/s", pool, own / pool)
+        pairs = [(await sha_rate(url, hashes), pool_rate(hashes)) for _ in range(rounds)]
+        own, pool = (statistics.median(each) for each in zip(*pairs, strict=True))
+        report.add("worker.process.sha", own, "jobs/s", pool, statistics.median(a / b for a, b in pairs))
     with temporary() as folder:
         url = f"sqlite:///{folder}/jobs.db?durability=relaxed"
         rate = statistics.median([await rate_of(url, noop, jobs, CONCURRENCY) for _ in range(rounds)])

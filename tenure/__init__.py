@@ -35,10 +35,13 @@ if TYPE_CHECKING:
     from tenure.core.record import Event, Explanation, JobRecord
     from tenure.core.retry import Backoff
     from tenure.task.bound import Bound
+    from tenure.task.codec import Codec, Undecodable, Unencodable
     from tenure.task.context import Context, current
     from tenure.task.depends import Depends
     from tenure.task.job import Job
     from tenure.task.outcome import Cancel, Permanent, Retry, Snooze
+    from tenure.task.pickled import PickleCodec
+    from tenure.task.sealed import SealedCodec
     from tenure.task.task import Task
 
 # Where each name is. It is imported when it is first asked for: the command line, which imports this package too, would
@@ -80,6 +83,11 @@ _HOMES = {
     "JobRecord": "tenure.core.record",
     "Backoff": "tenure.core.retry",
     "Bound": "tenure.task.bound",
+    "Codec": "tenure.task.codec",
+    "Undecodable": "tenure.task.codec",
+    "Unencodable": "tenure.task.codec",
+    "PickleCodec": "tenure.task.pickled",
+    "SealedCodec": "tenure.task.sealed",
     "Context": "tenure.task.context",
     "current": "tenure.task.context",
     "Depends": "tenure.task.depends",
@@ -98,6 +106,7 @@ __all__ = [
     "Bound",
     "Cancel",
     "Client",
+    "Codec",
     "CodecNotFound",
     "Conflict",
     "Context",
@@ -121,10 +130,12 @@ __all__ = [
     "Overloaded",
     "PayloadTooLarge",
     "Permanent",
+    "PickleCodec",
     "QueueNotFound",
     "Rate",
     "RateLimited",
     "Retry",
+    "SealedCodec",
     "Settled",
     "Snooze",
     "SyncClient",
@@ -133,6 +144,8 @@ __all__ = [
     "Timeout",
     "Unauthenticated",
     "Unavailable",
+    "Undecodable",
+    "Unencodable",
     "Unsupported",
     "connect",
     "connect_sync",

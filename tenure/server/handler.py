@@ -274,6 +274,8 @@ class Handler:
         await self._change(caller, context, "change", (Change(request.CANCEL, None, live, reason="obliterated"),))
         ended = Filter(queue, ENDED_STATES)
         removed: Answers = await self._change(caller, context, "change", (Change(request.REMOVE, None, ended),))
+        unset: dict[str, object] = dict.fromkeys(bound.QUEUE_RULES)
+        await self._change(caller, context, "configure", (Configure(request.QUEUE, queue, unset),))
         return removed.count
 
     async def _running(self, context: Context, change: Change) -> list[JobRecord]:

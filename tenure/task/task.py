@@ -99,7 +99,11 @@ class Task(Generic[P, R]):
 
     @cached_property
     def codec(self) -> Codec:
-        return self._sender.codecs.get(self.settings.codec or self._sender.codecs.default)
+        found = self._sender.codecs.get(self.settings.codec or self._sender.codecs.default)
+        if self.settings.search and getattr(found, "is_sealed", False):
+            rule = f"codec {found.name!r} seals the arguments; what may be seen of them goes into metadata by hand"
+            raise InvalidRequest(f"{self.name} search", self.settings.search, rule)
+        return found
 
     @cached_property
     def reader(self) -> Reader:
@@ -121,7 +125,15 @@ class Task(Generic[P, R]):
     # Reading jobs.
 
     def read(self, payload: bytes, codec: str, version: int) -> msgspec.Struct:
-        """The arguments of a job, whichever version and codec wrote it; raises `Undecodable`."""
+        """The arguments of a job, whichever version and codec wrote it; raises `Undecodable` and nothing else."""
+        try:
+            return self._read_arguments(payload, codec, version)
+        except Undecodable:
+            raise
+        except Exception as error:  # a codec that is not registered here, or that breaks its word
+            raise Undecodable(f"codec {codec!r}: {error}") from error
+
+    def _read_arguments(self, payload: bytes, codec: str, version: int) -> msgspec.Struct:
         if codec == self.codec.name and version >= self.versions.current:
             found: msgspec.Struct = self._decode(payload)
             return found
@@ -134,6 +146,15 @@ class Task(Generic[P, R]):
 
     def codec_named(self, name: str) -> Codec:
         return self.codec if name == self.codec.name else self._sender.codecs.get(name)
+
+    def write(self, codec: str, value: object) -> bytes:
+        """A result or an emitted item, by the codec of its job; raises `Unencodable` and nothing else."""
+        try:
+            return self.codec_named(codec).encode(value)
+        except Unencodable:
+            raise
+        except Exception as error:
+            raise Unencodable(f"codec {codec!r}: {error}") from error
 
     def upcast(self, from_version: int) -> Callable[[Upcaster], Upcaster]:
         """Registers how the members that version n wrote become those of version n + 1."""
@@ -174,8 +195,17 @@ class Task(Generic[P, R]):
             payload = self.codec.encode(values)
             self._decode(payload)
         except (Unencodable, Undecodable) as error:
-            raise InvalidRequest(f"{self.name} arguments", values, str(error)) from None
+            raise InvalidRequest(f"{self.name} arguments", values, self._why(values, error)) from None
         return self.wrap(values, payload, chosen or self.shared, tenant, durability)
+
+    def _why(self, values: dict[str, Any], error: Exception) -> str:
+        """What a sealed codec keeps back is said to whoever has the arguments anyway."""
+        inner: Codec = getattr(self.codec, "inner", self.codec)
+        try:
+            inner.decoder(self.signature.arguments)(inner.encode(values))
+        except (Unencodable, Undecodable) as plain:
+            return str(plain)
+        return str(error)
 
     def wrap(
         self,

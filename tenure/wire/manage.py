@@ -113,9 +113,10 @@ WAITING = sum(1 << code for code in (state.READY, state.SCHEDULED, state.RETRYIN
 
 
 def drain(s: Speech, m: c.Drain) -> Call:
-    """What has not begun is discarded."""
+    """What has not begun is removed."""
     bound.name("queue", m.queue)
-    return Call("change", (Change(request.DISCARD, None, Filter(m.queue, WAITING)),), _say_count)
+    change = Change(request.REMOVE, None, Filter(m.queue, WAITING), reason="drained")
+    return Call("change", (change,), _say_count)
 
 
 def clean(s: Speech, m: c.Clean) -> Call:

@@ -1,6 +1,7 @@
 """One run of one job by this worker, from its lease to its settlement."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from tenure.core.job import Extras, Options
@@ -95,7 +96,7 @@ class Attempt:
                 extras.metadata,
                 extras.trace,
             )
-            context = Context(job, self, self.task.codec_named(options.codec).encode)
+            context = Context(job, self, partial(self.task.write, options.codec))
             context.cancelled = bool(self.stop)
             self._context = context
         return self._context

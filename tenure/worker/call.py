@@ -51,7 +51,7 @@ def ended_with(task: Task[..., Any], value: Any, codec: str) -> Ended:
     if is_outcome(value):
         return ended_by(value, task.settings)
     try:
-        return Ended(SETTLE_COMPLETE, task.codec_named(codec).encode(value))
+        return Ended(SETTLE_COMPLETE, task.write(codec, value))
     except Unencodable as error:
         kind = type(value).__name__
         return ended_by(Unwritable(f"the result, a {kind}, cannot be written as {codec}: {error}"), task.settings)

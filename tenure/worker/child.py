@@ -11,6 +11,7 @@ import runpy
 import signal
 import socket
 import sys
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,7 @@ from tenure.core.error import InvalidRequest
 from tenure.task.context import Context, Held, Running, running
 from tenure.task.outcome import CancelledByStore
 from tenure.task.task import Task
+from tenure.task.trace import below
 from tenure.worker.call import call_sync, ended_with, read_call
 from tenure.worker.ended import Ended, ended_by, failed
 from tenure.worker.followup import packed_followups
@@ -104,12 +106,12 @@ def handle(ask: Ask, tasks: Tasks, line: Line, stop: Stop) -> Ended:
         ask.metadata,
         ask.trace,
     )
-    context = Context(job, line, task.codec_named(ask.codec).encode)
+    context = Context(job, line, partial(task.write, ask.codec))
     try:
         args, named = read_call(task, ask.payload, ask.codec, ask.version)
         stop.context = context
         try:
-            with running(context):
+            with running(context), below(ask.span):
                 value = call_sync(task, Held(context), args, named, asyncio.run)
                 if asyncio.iscoroutine(value):
                     value = asyncio.run(value)

@@ -34,6 +34,7 @@ class Ask(msgspec.Struct, array_like=True, tag="ask"):
     tags: list[str]
     metadata: dict[str, str]
     trace: str
+    span: str  # the one around it in the worker
 
 
 class Said(msgspec.Struct, array_like=True, tag="said"):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 from tenure.core.state import SETTLE_FAIL
+from tenure.task.trace import current_trace
 from tenure.worker.attempt import Attempt
 from tenure.worker.ended import Ended
 from tenure.worker.message import Ask, Said, place_of, read_message, write_message
@@ -31,7 +32,7 @@ class HandlerFailed(Exception):
     """What a handler in a process raised, as far as it can be told here."""
 
     def __init__(self, ended: Ended) -> None:
-        super().__init__(ended.message)
+        super().__init__(f"{ended.type}: {ended.message}")
         self.ended = ended
 
 
@@ -175,6 +176,7 @@ def _ask(attempt: Attempt) -> Ask:
         list(job.tags),
         job.metadata,
         job.trace,
+        current_trace(),
     )
 
 

@@ -8,7 +8,7 @@ import ctypes
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
 
@@ -20,7 +20,7 @@ from tenure.worker.ended import Ended, ended_by
 
 Done = Callable[[Attempt, Ended], None]
 Work = Callable[[], Any]
-Todo = tuple[Attempt, Work, asyncio.Future[Any] | None]
+Todo = tuple[Attempt, Work, asyncio.Future[Any] | None, Context]
 
 
 class Threads:
@@ -37,15 +37,16 @@ class Threads:
 
     def start(self, attempt: Attempt) -> None:
         """Run it whole; `done` is told how it ended."""
-        self._put(attempt, lambda: self._handle(attempt), None)
+        self._put(attempt, lambda: self._handle(attempt), None, Context())
 
     async def run(self, attempt: Attempt, work: Work) -> Any:
-        """Run a part of it, for somebody who waits: the value, or what was raised."""
+        """Run a part of it, for somebody who waits: the value, or what was raised. It sees the context variables that
+        the caller sees: those of middleware, and the current span."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._put(attempt, work, future)
+        self._put(attempt, work, future, copy_context())
         return await future
 
-    def _put(self, attempt: Attempt, work: Work, future: asyncio.Future[Any] | None) -> None:
+    def _put(self, attempt: Attempt, work: Work, future: asyncio.Future[Any] | None, variables: Context) -> None:
         attempt.runs_in = self
         with self._lock:
             self._idle -= 1
@@ -53,7 +54,7 @@ class Threads:
             if is_short:
                 self._threads += 1
                 self._idle += 1
-        self._todo.put((attempt, work, future))
+        self._todo.put((attempt, work, future, variables))
         if is_short:
             threading.Thread(target=self._work, name=f"tenure-handler-{self._threads}", daemon=True).start()
 
@@ -76,8 +77,8 @@ class Threads:
             todo = self._todo.get()
             if todo is None:
                 return
-            attempt, work, future = todo
-            value = self._run(attempt, work, number)
+            attempt, work, future, variables = todo
+            value = self._run(attempt, work, variables, number)
             with self._lock:
                 self._idle += 1
                 self._ended.append((attempt, value, future))
@@ -85,13 +86,13 @@ class Threads:
             if is_first:
                 self._loop.call_soon_threadsafe(self._deliver)
 
-    def _run(self, attempt: Attempt, work: Work, number: int) -> Any:
+    def _run(self, attempt: Attempt, work: Work, variables: Context, number: int) -> Any:
         """The value, or the exception; as a value, so that it is raised where somebody waits for it."""
         with self._lock:
             self._running[attempt] = number
         try:
             try:
-                return copy_context().run(self._call, attempt, work)
+                return variables.run(self._call, attempt, work)
             finally:
                 with self._lock:  # nothing is raised here from now on
                     del self._running[attempt]

@@ -25,6 +25,7 @@ from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.task.context import APPENDS_MAX, enter
 from tenure.task.outcome import CancelledByStore
 from tenure.task.registry import Call, Registry
+from tenure.task.signature import Arguments
 from tenure.task.task import ASYNC, PROCESS, THREAD, Task
 from tenure.task.trace import continued, is_traced
 from tenure.worker.adapt import Adapting
@@ -54,6 +55,7 @@ PAUSE_MOST_S = 10.0
 LISTEN_S = 1.0  # for a handler that was told to stop because the worker does
 BLOCKED_S = 30.0
 SILENT_S = 2.5 * CLAIM_WAIT_MS / 1000
+NO_ARGUMENTS: Arguments = ((), {})
 CLAIMERS_FROM = 8  # at this concurrency a second claim is under way while the first one's jobs start
 
 
@@ -358,10 +360,13 @@ class Worker:
         enter(attempt)
         task, options = attempt.task, attempt.options
         try:
-            args, named = read_call(task, attempt.payload, options.codec, options.schema_version)
+            args, named = NO_ARGUMENTS
+            if task.mode != PROCESS:  # what reading them may do is for that process, too
+                args, named = read_call(task, attempt.payload, options.codec, options.schema_version)
             if is_traced():
-                with continued(attempt.context):
+                with continued(attempt.context) as note:
                     value = await self._wrapped(attempt, args, named)
+                    note(value)
             elif self.registry.middleware:
                 value = await self._wrapped(attempt, args, named)
             else:
@@ -375,11 +380,13 @@ class Worker:
             ended = self._stopped(attempt, error)
         except BaseException as error:  # a handler that exits or raises anything ends its attempt, never the worker
             ended = ended_by(error, task.settings)
-        if task.has_hooks:
-            await self._hooked(attempt, ended)
-        if attempt.has_said:
-            await self._speaker.said(attempt.id)
-        self.finish(attempt, ended)
+        try:
+            if task.has_hooks:
+                await self._hooked(attempt, ended)
+            if attempt.has_said:
+                await self._speaker.said(attempt.id)
+        finally:
+            self.finish(attempt, ended)
 
     def _ended_in_thread(self, attempt: Attempt, ended: Ended) -> None:
         if attempt.has_said:
@@ -394,22 +401,24 @@ class Worker:
             self.finish(attempt, ended)
 
     async def _hooked(self, attempt: Attempt, ended: Ended) -> None:
+        try:
+            hook, told = self._hook_of(attempt, ended)
+            if inspect.iscoroutinefunction(hook):
+                await hook(attempt.context, told)
+            elif hook is not None:
+                await asyncio.to_thread(hook, attempt.context, told)
+        except Exception:
+            log.exception("a hook of %s failed for job %d", attempt.task.name, attempt.id)
+
+    def _hook_of(self, attempt: Attempt, ended: Ended) -> tuple[Callable[..., Any] | None, Any]:
         """What the task wants to be told: that a job has succeeded, or has failed for good."""
         settings, context = attempt.task.settings, attempt.context
         is_last = not ended.retryable or context.job.max_attempts == context.attempt
-        if ended.verb == SETTLE_COMPLETE:
-            hook, told = settings.on_success, attempt.task.reader.result(ended.result, attempt.options.codec)
-        elif ended.verb == SETTLE_FAIL and is_last and not attempt.stop:
-            hook, told = settings.on_failure, JobFailed(ended.type, ended.message, ended.trace, "")
-        else:
-            return
-        try:
-            if inspect.iscoroutinefunction(hook):
-                await hook(context, told)
-            elif hook is not None:
-                await asyncio.to_thread(hook, context, told)
-        except Exception:
-            log.exception("a hook of %s failed for job %d", attempt.task.name, attempt.id)
+        if ended.verb == SETTLE_COMPLETE and settings.on_success is not None:
+            return settings.on_success, attempt.task.reader.result(ended.result, attempt.options.codec)
+        if ended.verb == SETTLE_FAIL and is_last and not attempt.stop:
+            return settings.on_failure, JobFailed(ended.type, ended.message, ended.trace, "")
+        return None, None
 
     async def _wrapped(self, attempt: Attempt, args: Sequence[Any], named: dict[str, Any]) -> Any:
         async def handler() -> Any:

@@ -38,14 +38,18 @@ def run_block(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", runnable_blocks(), ids=str)
-def test_code_block_runs_as_written(block: Block) -> None:
+def test_code_block_runs_as_written(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     run_block(block)
 
 
-def test_example_of_the_readme_says_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    [example] = [block for block in runnable_blocks() if block.page == "README.md"]
-    run_block(example)
-    said = re.findall(r"print\(.*# (.*)$", example.text, re.MULTILINE)
+@pytest.mark.parametrize("block", [block for block in runnable_blocks() if block.page == "README.md"], ids=str)
+def test_example_of_the_readme_says_what_it_prints(
+    block: Block, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_block(block)
+    said = re.findall(r"print\(.*# (.*)$", block.text, re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == said
 
 

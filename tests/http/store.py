@@ -1,5 +1,6 @@
 """A store behind the HTTP API: every verb is the command of the public protocol, said by its endpoint."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -63,7 +64,9 @@ class Talk:
         )
         self._read_head = form.decoder(Head)
 
-    async def ask(self, fields: dict[str, Any], late: Callable[[bytes], None] | None = None) -> bytes:
+    async def ask(
+        self, fields: dict[str, Any], late: Callable[[bytes], None] | None = None, until: float = math.inf
+    ) -> bytes:
         endpoint = endpoint_for(fields)
         path = endpoint.path
         for name in endpoint.fields:

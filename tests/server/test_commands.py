@@ -375,9 +375,11 @@ async def _dead(s: Stage) -> None:
 @scene("DRAIN", "CLEAN")
 async def _drain(s: Stage) -> None:
     job = await s.lease()
-    await s.push()
-    await s.push(delay=HOUR_MS)
+    waiting = [await s.push(), await s.push(delay=HOUR_MS)]
     assert (await s.do("DRAIN", queue="mail"))["count"] == 2
+    for id in waiting:
+        assert await s.refused("GETJOB", id=id) == "JobNotFound"
+    assert (await s.do("DLQ", queue="mail"))["jobs"] == []
     await s.do("ACK", id=job["id"], token=job["token"])
     assert (await s.do("CLEAN", queue="mail", grace=60_000))["count"] == 0
     await s.house.advance(60_000)
@@ -400,6 +402,7 @@ async def _obliterate(s: Stage) -> None:
     for id in (running["id"], *waiting):
         assert await s.refused("GETJOB", id=id) == "JobNotFound"
     assert await s.state(kept) == "ready"
+    assert (await s.do("ISPAUSED", queue="mail"))["paused"] is False
 
 
 @scene("PROGRESS", "LOG", "PARTIAL", "GETLOGS", "STREAM")

@@ -239,7 +239,7 @@ async def test_requests_are_counted_by_door_command_and_outcome(door: str, world
     world.house.server.handler.answered.clear()
     patient = make_claim(("mail",), 1, 60_000, "w")
     waiting = asyncio.create_task(guest.hear(lambda s, c, n: s.claim(c, patient, n), 0))
-    while not world.house.store._engine.waiting_claims():
+    while not world.house.store._engine.waiting_claims() and not waiting.done():
         await asyncio.sleep(0)
     await guest.hear(lambda s, c, n: s.enqueue(c, job(), n), 0)
     await waiting

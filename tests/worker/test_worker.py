@@ -295,8 +295,8 @@ async def test_cancelled_job_stops_its_thread(url: str) -> None:
 
     @app.task
     def long(ctx: tenure.Context) -> None:
-        try:
-            loop.call_soon_threadsafe(started.set)  # in here: it may be stopped from now on
+        try:  # it may be stopped as soon as it has said that it runs
+            loop.call_soon_threadsafe(started.set)
             while True:
                 ctx.cancelled  # noqa: B018 - any instruction will do
         finally:
@@ -412,6 +412,23 @@ async def test_worker_claims_no_more_than_it_can_start(url: str) -> None:
             await job.result(WAIT)
         assert worker.ended == 100
     assert most == 9
+
+
+async def test_worker_that_has_nothing_to_do_goes_on(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.worker.worker.CLAIM_WAIT_MS", 1)
+    app = tenure.App(url)
+
+    @app.task
+    async def work() -> str:
+        return "done"
+
+    async with app.worker() as worker:
+        claimed: set[float] = set()
+        async with asyncio.timeout(WAIT):
+            while len(claimed) < 5:  # came back with nothing, and went on
+                claimed.add(worker._claimed_at)
+                await asyncio.sleep(0.001)
+        assert await (await work.enqueue()).result(WAIT) == "done"
 
 
 async def test_follow_ups_are_stored_with_the_completion(url: str) -> None:
@@ -591,6 +608,28 @@ async def test_hooks_are_told_of_success_and_of_the_last_failure() -> None:
         with pytest.raises(JobFailed):
             await (await work.enqueue(0)).result(WAIT)
     assert told == [("work", 5), ("work", 2, "ValueError: zero")]
+
+
+async def test_job_that_is_cancelled_in_its_hook_leaves_its_place_to_others() -> None:
+    app = tenure.App("memory://")
+    entered = asyncio.Event()
+
+    async def waits(_ctx: tenure.Context, _value: Any) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    @app.task(on_success=waits)
+    async def hooked() -> None: ...
+
+    @app.task
+    async def other() -> str:
+        return "done"
+
+    async with app.worker(concurrency=1, stop="1s"):
+        job = await hooked.enqueue()
+        await entered.wait()
+        await job.cancel()
+        assert await (await other.enqueue()).result(WAIT) == "done"
 
 
 async def test_worker_without_tasks_is_refused() -> None:

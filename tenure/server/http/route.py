@@ -106,7 +106,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("DELETE", "/v1/queues/{queue}/rate", c.RateLimitClear, "Lift the rate of a queue", a.Done),
     Endpoint("PUT", "/v1/queues/{queue}/concurrency", c.SetConcurrency, "Limit what runs of a queue", a.Done),
     Endpoint("DELETE", "/v1/queues/{queue}/concurrency", c.ClearConcurrency, "Lift that limit", a.Done),
-    Endpoint("POST", "/v1/queues/{queue}/drain", c.Drain, "Discard what has not begun", a.Counted),
+    Endpoint("POST", "/v1/queues/{queue}/drain", c.Drain, "Remove what has not begun", a.Counted),
     Endpoint("POST", "/v1/queues/{queue}/clean", c.Clean, "Remove what has ended", a.Counted),
     Endpoint("GET", "/v1/limits", c.Limit, "Settings of limit keys", a.SettingsView, (("key", "*"),)),
     Endpoint("GET", "/v1/limits/{key}", c.Limit, "Settings of a limit key", a.SettingsView),

@@ -274,8 +274,8 @@ class Worker:
             await asyncio.shield(call)
         return len(attempts)
 
-    async def _claim_batch(self, names: set[str], count: int, wait_ms: int) -> list[Attempt]:
-        claim = bound.make_claim(self.queues, count, wait_ms, self.name, names, strict=self._strict)
+    async def _claim_batch(self, names: set[str], count: int, wait_ms: int, lease_ms: int = 0) -> list[Attempt]:
+        claim = bound.make_claim(self.queues, count, wait_ms, self.name, names, lease_ms=lease_ms, strict=self._strict)
         found = await self._client.claim_batch(claim)
         self._claimed_at = self._loop.time()
         attempts = self._attempts(found)
@@ -322,7 +322,8 @@ class Worker:
                 self._start(attempt, self.beside if attempt.options.task in self.beside.tasks else self.here)
         calls: list[BatchRun] = []
         for task in self._together:
-            together = await self._claim_batch({task.name, *task.settings.aliases}, task.settings.batch, 0)
+            names = {task.name, *task.settings.aliases}
+            together = await self._claim_batch(names, task.settings.batch, 0, lease_ms)
             if together:
                 calls.append(BatchRun(self, task, together, self._threads))
                 attempts += together

@@ -280,6 +280,11 @@ async def test_time_that_a_handler_takes_costs_no_lease_but_counts_for_its_timeo
         clock_of(app).advance("1h")
         return "done"
 
+    @app.batch(max_attempts=1)
+    async def slow_together(numbers: list[int]) -> list[int]:
+        clock_of(app).advance("1h")
+        return numbers
+
     @app.task(max_attempts=1, timeout="10s")
     async def too_slow() -> str:
         clock_of(app).advance("11s")
@@ -287,6 +292,7 @@ async def test_time_that_a_handler_takes_costs_no_lease_but_counts_for_its_timeo
 
     async with inline(app):
         assert await (await slow.enqueue()).result() == "done"
+        assert await (await slow_together.enqueue(5)).result() == 5
         with pytest.raises(JobFailed):
             await (await too_slow.enqueue()).result()
 

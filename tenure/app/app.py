@@ -5,13 +5,13 @@ import os
 import ssl
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 from urllib.parse import urlsplit
 
 from tenure.app.address import find_address, folder_of_caller
-from tenure.app.option import TaskOptions
+from tenure.app.option import TaskOptions, WorkerOptions
 from tenure.client.client import Client, connect
 from tenure.client.published import options_as_given
 from tenure.client.remote import REMOTE
@@ -37,6 +37,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+Lifespan = Callable[[object], AbstractAsyncContextManager[None]]
+
 CHUNK = 1_000
 CHUNKS_IN_FLIGHT = 2
 FULL_S = 5.0  # at most, between two tries when the store has no room
@@ -59,6 +61,7 @@ class App:
         self.tenant = tenant
         self.codecs = Codecs(codec)
         self.registry = Registry()
+        self.queues: tuple[str, ...] = ()  # of a worker that is told none; empty: those of the tasks
         self._url = url
         self._folder = folder_of_caller(2)
         self._token = token
@@ -86,6 +89,16 @@ class App:
             raise Unavailable("this app is open; close it before it uses another store")
         self._url = url
 
+    @contextmanager
+    def at(self, home: Home, url: str) -> Iterator[None]:
+        """Another connection while the block lasts, for tests; the app's own stays as it is."""
+        kept = self.home, self._url
+        self.home, self._url = home, url
+        try:
+            yield
+        finally:
+            self.home, self._url = kept
+
     @property
     def token(self) -> str:
         return self._token or os.environ.get("TENURE_TOKEN", "")
@@ -93,6 +106,16 @@ class App:
     def make_client(self, tenants: Iterable[str] = ()) -> Client:
         """A client of the app's store, not yet open."""
         return connect(self.url, tenant=self.tenant, tenants=tenants, token=self.token, tls=self._tls)
+
+    @property
+    def client(self) -> Client:
+        """The low-level client, while the app is open in this loop: what tasks and jobs have no call for."""
+        found = self.home.here
+        if found is None:
+            raise Unavailable(
+                "the app is not open in this loop; enter it (async with app), or give a web app its lifespan"
+            )
+        return found
 
     # Open and close.
 
@@ -114,6 +137,19 @@ class App:
         """For `FastAPI(lifespan=app.lifespan)`: open while the program serves."""
         async with self:
             yield
+
+    def lifespan_with_worker(self, **options: Unpack[WorkerOptions]) -> Lifespan:
+        """For `FastAPI(lifespan=app.lifespan_with_worker(concurrency=4))`: the program runs its own jobs, too.
+
+        A program that has a lifespan of its own enters `app.worker(…)` in it.
+        """
+
+        @asynccontextmanager
+        async def lifespan(_: object = None) -> AsyncIterator[None]:
+            async with self.worker(**options):
+                yield
+
+        return lifespan
 
     # Tasks.
 
@@ -290,7 +326,7 @@ class App:
             worker = Worker(
                 self.registry,
                 client,
-                queues=queues,
+                queues=queues or self.queues,
                 concurrency=concurrency,
                 name=name,
                 version=version,
@@ -302,7 +338,7 @@ class App:
                 keeping=keeping,
                 memory_bytes=memory_bytes,
             )
-            await worker.start()
+            await worker.start(claims=self.home.lets_workers_claim)
             try:
                 yield worker
             finally:

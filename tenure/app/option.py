@@ -1,6 +1,6 @@
-"""The options of `@app.task`, for type checkers and for people."""
+"""The options of `@app.task` and of a worker, for type checkers and for people."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict
 
 from tenure.core.duration import Duration
@@ -54,3 +54,18 @@ class TaskOptions(TypedDict, total=False):
     emits: Any  # the type of what the handler emits
     on_success: Callable[..., Any]
     on_failure: Callable[..., Any]
+
+
+class WorkerOptions(TypedDict, total=False):
+    """Of `app.worker`."""
+
+    queues: Sequence[str | tuple[str, int]]
+    concurrency: int
+    processes: int
+    latency_target: Duration | None
+    tenants: Sequence[str]
+    name: str
+    version: str
+    strict: bool
+    stop: Duration
+    memory_bytes: int

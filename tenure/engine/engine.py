@@ -387,6 +387,10 @@ class Engine:
         start = max(offset - first, 0)
         return items[start : start + limit]
 
+    def has_ended(self, context: Context, id: int) -> bool:
+        """For those who wait for more of its stream: there will be none."""
+        return is_terminal(self._visible(context, id).state)
+
     def _visible(self, context: Context, id: int) -> Job:
         bound.job_id("id", id)
         job = self._w.index.get(id)

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 
 class Home:
+    lets_workers_claim = True  # not in tests, which say themselves when a job runs
+
     def __init__(self, make_client: Callable[[], Client]) -> None:
         self._make_client = make_client
         self._client: Client | None = None

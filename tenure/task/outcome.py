@@ -4,7 +4,6 @@ An exception that is none of these is a failure, tried again as the task's optio
 """
 
 from tenure.core.duration import Duration, milliseconds
-from tenure.core.error import RateLimited
 
 
 class Outcome(Exception):
@@ -38,6 +37,3 @@ class Cancel(Outcome):
 class CancelledByStore(BaseException):
     """Raised inside a handler whose job was cancelled, timed out or was lost; not an Exception, so that a handler that
     catches everything still ends."""
-
-
-OUTCOMES = (Outcome, RateLimited)

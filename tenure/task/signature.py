@@ -18,7 +18,6 @@ from msgspec.structs import astuple
 from tenure.core.error import InvalidRequest
 from tenure.task.context import Context
 from tenure.task.depends import Dependency
-from tenure.task.outcome import OUTCOMES
 
 ITEM = "item"  # the one argument of a job whose handler takes many
 NO_NAMES: dict[str, Any] = {}
@@ -152,11 +151,13 @@ def _or_unset(hint: Any) -> Any:
 
 
 def _result_type(hint: Any) -> Any:
-    """What a result is read as: the annotation without the outcomes that are no results."""
-    if isinstance(hint, type) and issubclass(hint, OUTCOMES):
+    """What a result is read as: the annotation without the outcomes, and exceptions of a batch, that are no results."""
+    if isinstance(hint, type) and issubclass(hint, BaseException):
         return None
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        kept = [each for each in typing.get_args(hint) if not (isinstance(each, type) and issubclass(each, OUTCOMES))]
+        kept = [
+            each for each in typing.get_args(hint) if not (isinstance(each, type) and issubclass(each, BaseException))
+        ]
         return typing.Union[tuple(kept)] if kept else None  # noqa: UP007 - made at run time
     return hint
 

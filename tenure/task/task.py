@@ -84,6 +84,10 @@ class Task(Generic[P, R]):
         return f"<Task {self.name}>"
 
     @property
+    def sender(self) -> Sender:
+        return self._sender
+
+    @property
     def has_hooks(self) -> bool:
         return self.settings.on_success is not None or self.settings.on_failure is not None
 

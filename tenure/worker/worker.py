@@ -110,6 +110,7 @@ class Worker:
         self._claimed_at = 0.0
         self._empty: asyncio.Future[None] | None = None
         self._hurry: asyncio.Future[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []  # for the next attempt that ends
         self._job_log = JobLog()
         self._ending: asyncio.Task[None] | None = None
 
@@ -118,7 +119,8 @@ class Worker:
 
     # Life.
 
-    async def start(self) -> None:
+    async def start(self, claims: bool = True) -> None:
+        """Without `claims` it does nothing until it is asked to `step`."""
         self._loop = asyncio.get_running_loop()
         if not self._tasks:
             raise InvalidRequest("tasks", [], "the app has none; import the modules that define them")
@@ -135,6 +137,10 @@ class Worker:
         self._renewal.start()
         self._job_log.install()
         self._claimed_at = self._loop.time()
+        if claims:
+            self._begin_to_claim()
+
+    def _begin_to_claim(self) -> None:
         for lane in self.lanes:
             for _ in range(claimers_of(lane)):
                 self._go_on(self._claim_on(lane))
@@ -228,6 +234,12 @@ class Worker:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MOST_S)
 
+    async def until_one_ends(self) -> None:
+        """Until the next attempt is over."""
+        future = self._loop.create_future()
+        self._waiters.append(future)
+        await future
+
     async def _claim(self, lane: Lane, count: int, wait_ms: int) -> int:
         claim = bound.make_claim(self.queues, count, wait_ms, self.name, lane.tasks, strict=self._strict)
         lane.asked += count
@@ -267,8 +279,8 @@ class Worker:
             await asyncio.shield(call)
         return len(attempts)
 
-    async def _claim_batch(self, names: set[str], count: int, wait_ms: int) -> list[Attempt]:
-        claim = bound.make_claim(self.queues, count, wait_ms, self.name, names, strict=self._strict)
+    async def _claim_batch(self, names: set[str], count: int, wait_ms: int, lease_ms: int = 0) -> list[Attempt]:
+        claim = bound.make_claim(self.queues, count, wait_ms, self.name, names, lease_ms=lease_ms, strict=self._strict)
         found = await self._client.claim_batch(claim)
         self._claimed_at = self._loop.time()
         attempts = self._attempts(found)
@@ -299,6 +311,31 @@ class Worker:
                     self._loop,
                 )
             )
+        return attempts
+
+    async def step(self, count: int = 1, lease_ms: int = 0) -> list[Attempt]:
+        """Run what can start now to its end: up to so many jobs, and one call of each batch task.
+
+        For a worker that was started without claims, as in tests. It may be asked again while it runs something.
+        """
+        attempts: list[Attempt] = []
+        alone = self.here.tasks | self.beside.tasks
+        if alone:
+            claim = bound.make_claim(self.queues, count, 0, self.name, alone, lease_ms=lease_ms)
+            attempts += self._attempts(await self._client.claim_batch(claim))
+            for attempt in attempts:
+                self._start(attempt, self.beside if attempt.options.task in self.beside.tasks else self.here)
+        calls: list[BatchRun] = []
+        for task in self._together:
+            names = {task.name, *task.settings.aliases}
+            together = await self._claim_batch(names, task.settings.batch, 0, lease_ms)
+            if together:
+                calls.append(BatchRun(self, task, together, self._threads))
+                attempts += together
+        await asyncio.gather(*(call.run() for call in calls))
+        while any(attempt in self.running for attempt in attempts):
+            await self.until_one_ends()
+        await self._settler.drain()
         return attempts
 
     # Running.
@@ -457,6 +494,11 @@ class Worker:
             if self._adapting is not None:
                 self._adapting.note(self._loop.time() - attempt.started_at)
                 self._adapting.unsettled = self._settler.unsettled
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for future in waiters:
+                if not future.done():
+                    future.set_result(None)
         if not self.running and self._empty is not None and not self._empty.done():
             self._empty.set_result(None)
 

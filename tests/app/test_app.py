@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -228,6 +230,20 @@ def test_app_that_nobody_opened_serves_one_loop_after_another(tmp_path: Path) ->
     app.close_sync()
 
 
+@pytest.mark.parametrize("durability", ["fsync", "relaxed"])
+def test_script_that_ends_without_closing_leaves_nothing_behind(tmp_path: Path, durability: str) -> None:
+    script = f"""
+import tenure
+app = tenure.App("sqlite:///jobs.db?durability={durability}")
+@app.task
+def send(to: str) -> None: ...
+print(send.enqueue_sync("a").id)
+"""
+    for id in (1, 2):
+        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{id}\n", "")
+
+
 def test_many_threads_share_one_connection(tmp_path: Path) -> None:
     app, send = shop(f"sqlite:///{tmp_path}/jobs.db")
     ids: list[int] = []
@@ -280,6 +296,23 @@ def test_lifespan_opens_while_a_program_serves() -> None:
             return app.home.here is not None
 
     assert asyncio.run(serve())
+
+
+async def test_client_is_there_while_the_app_is_open_in_this_loop() -> None:
+    app, send = shop()
+    with pytest.raises(Unavailable, match="async with app"):
+        _ = app.client
+    async with app:
+        await send.enqueue("a")
+        assert (await app.client.count())["email"]["ready"] == 1
+
+
+async def test_worker_that_is_told_no_queues_takes_those_of_the_app() -> None:
+    app, send = shop()
+    app.queues = ("other",)
+    async with app.worker():
+        job = await send.options(queue="other").enqueue("a")
+        assert await job.result(WAIT) == "sent to a"
 
 
 # Which store.

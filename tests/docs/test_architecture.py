@@ -17,6 +17,8 @@ PACKAGES: Final = (
     "task",
     "worker",
     "app",
+    "testing",
+    "integration",
     "ops",
     "cli",
     "server",

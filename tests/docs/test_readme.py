@@ -1,6 +1,7 @@
 """The pages are true: their code runs, their links lead somewhere, the targets and files they name exist.
 
-A block that begins with ```python is run as it stands. One that is only a fragment says so: ```python no-run.
+A block that begins with ```python is run as it stands. One that is only a fragment says so: ```python no-run. Those of
+the tutorial are files, with names: tests/docs/test_tutorial.py.
 """
 
 import re
@@ -18,7 +19,8 @@ LINK: Final = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+.-]*:")
 TARGET: Final = re.compile(r"\bmake ([a-z][a-z-]*)")
 RULE: Final = re.compile(r"^([a-z][a-z-]*):(?:.*?## (.*))?", re.MULTILINE)
-FILE: Final = re.compile(r"((?:bench|docs|requirements|tenure|tests)/[\w./-]*)(?:::[\w:]+)?")
+MARK: Final = re.compile(r"python (?:title|add)=[\w.]+")
+FILE: Final = re.compile(r"((?:bench|docs|examples|requirements|tenure|tests)/[\w./-]*)(?:::[\w:]+)?")
 
 
 def python_blocks() -> list[Block]:
@@ -52,7 +54,9 @@ def test_example_of_the_readme_says_what_it_prints(
 
 
 def test_fragment_is_marked_in_the_one_way() -> None:
-    assert [str(block) for block in python_blocks() if block.info not in (("python",), ("python", "no-run"))] == []
+    others = [block for block in python_blocks() if block.info not in (("python",), ("python", "no-run"))]
+    assert {block.page for block in others} == {"docs/tutorial.md"}
+    assert [str(block) for block in others if not MARK.fullmatch(" ".join(block.info))] == []
 
 
 # Make.

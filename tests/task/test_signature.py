@@ -211,3 +211,10 @@ def test_outcomes_are_no_part_of_the_result() -> None:
         return "text"
 
     assert Signature(function).returns is str
+
+
+def test_exceptions_in_the_list_of_a_batch_are_no_part_of_the_result() -> None:
+    def function(texts: list[str]) -> list[list[float] | Exception]:
+        return [[1.0] if text else ValueError("empty") for text in texts]
+
+    assert Signature(function, is_batch=True).returns == list[float]

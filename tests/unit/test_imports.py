@@ -86,6 +86,19 @@ RULES = (
     Rule("tenure.task", ("tenure.client", "tenure.core")),
     Rule("tenure.worker", ("tenure.client", "tenure.core", "tenure.task", "tenure.wire")),
     Rule("tenure.app", ("tenure.client", "tenure.core", "tenure.task", "tenure.worker")),
+    Rule(
+        "tenure.testing",
+        (
+            "tenure.app",
+            "tenure.client",
+            "tenure.core",
+            "tenure.engine.engine",
+            "tenure.store.embedded.memory",
+            "tenure.task",
+            "tenure.worker",
+        ),
+    ),
+    Rule("tenure.integration", ("tenure.app", "tenure.client", "tenure.core", "tenure.task")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),
 )
 
@@ -255,6 +268,8 @@ PLANTED = [
     ("tenure/server/session.py", "import tenure.store.postgres", "a concrete store: tenure.store.postgres"),
     ("tenure/worker.py", "find('tenure.store.foundationdb.store')", "a concrete store: tenure.store.foundationdb"),
     ("tenure/ops/backup.py", "import tenure.cli.screen", "tenure.ops may not import tenure.cli.screen"),
+    ("tenure/app/app.py", "import tenure.testing.mode", "tenure.app may not import tenure.testing.mode"),
+    ("tenure/app/app.py", "import tenure.integration.django", "tenure.app may not import tenure.integration.django"),
     ("tenure/cli/main.py", "import tenure.store.redis", "a concrete store: tenure.store.redis"),
     ("tenure/core/job.py", "x = 1  # type: ignore[assignment]", "silences the type checker"),
     ("tenure/core/job.py", "x = 1  #type:ignore", "silences the type checker"),
@@ -293,7 +308,7 @@ SOUND = [
     ("tenure/server/server.py", "import tenure.store.postgres"),
     ("tenure/ops/backup.py", "from tenure.store.embedded.copy import copy_file"),
     ("tenure/cli/main.py", "from tenure.ops.backup import back_up"),
-    ("tenure/testing/store.py", "from tenure.store.embedded.store import EmbeddedStore"),
+    ("tenure/testing/store.py", "from tenure.store.embedded.memory import MemoryStore"),
     ("tenure/demo.py", '"""Runs on tenure.store.embedded by default."""'),
 ]
 

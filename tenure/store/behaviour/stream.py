@@ -84,6 +84,18 @@ async def stream_is_read_live(rig: Rig) -> None:
 
 
 @behaviour(14, needs=NEEDS)
+async def reader_of_a_stream_waits_no_longer_than_its_job_goes_on(rig: Rig) -> None:
+    id = await rig.enqueue()
+    leased = await rig.claim_one()
+    await rig.emit(leased, b"last")
+    task = await rig.start(rig.stream(id, EMIT, 1, wait_ms=MINUTE))
+    assert await rig.waits(task)
+    await rig.complete(leased)
+    assert await rig.answer(task) == []
+    assert await rig.stream(id, EMIT, 1, wait_ms=MINUTE) == []
+
+
+@behaviour(14, needs=NEEDS)
 async def stream_outlives_the_attempt(rig: Rig) -> None:
     id = await rig.enqueue()
     leased = await rig.claim_one()

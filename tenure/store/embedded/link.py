@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -61,8 +62,7 @@ class Link(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # that of uvloop is no subclass
         self._send(encode(Hello(PROTOCOL)))
 
     def connection_lost(self, _error: Exception | None) -> None:

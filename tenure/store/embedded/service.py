@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -118,11 +119,10 @@ class _Connection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # that of uvloop is no subclass
         self._service.connections.add(self)
         if len(self._service.connections) > CONNECTIONS_MAX:
-            transport.abort()
+            self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None

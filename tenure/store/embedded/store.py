@@ -361,7 +361,7 @@ class EmbeddedStore:
         deadline = now.elapsed_ms + wait_ms
         if not items and wait_ms:
             self._engine.come_again(wait_ms, now)
-        while not items and self._now.elapsed_ms < deadline:
+        while not items and self._now.elapsed_ms < deadline and not self._engine.has_ended(context, id):
             await self._change()
             items = self._engine.stream(context, id, kind, offset, limit, self._now)
         await self._sure(context)

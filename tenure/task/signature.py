@@ -99,17 +99,17 @@ class Signature:
 def _of_one(
     function: Callable[..., Any], parameters: list[inspect.Parameter], hints: dict[str, Any]
 ) -> list[inspect.Parameter]:
-    """The parameters of a batch handler with an item in the place of its list; `hints` are changed with them."""
-    at = 1 if parameters and hints.get(parameters[0].name) is Context else 0
-    kept = [each for each in parameters[at:] if not isinstance(each.default, Dependency)]
-    takes, gives = hints.get(kept[0].name if kept else "", Any), hints.get("return", Any)
-    if len(kept) != 1 or typing.get_origin(takes) is not list:
+    """The parameters of a batch handler with an item in the place of its list; `hints` are changed with them.
+
+    It works for many jobs, so there is no one job's context to give it.
+    """
+    takes, gives = hints.get(parameters[0].name if parameters else "", Any), hints.get("return", Any)
+    if len(parameters) != 1 or typing.get_origin(takes) is not list:
         where = f"{function.__module__}.{function.__qualname__}"
-        raise InvalidRequest("task", where, "a batch handler takes one list, such as texts: list[str]")
+        raise InvalidRequest("task", where, "a batch handler takes one list and nothing else, such as texts: list[str]")
     (hints[ITEM],) = typing.get_args(takes)
     hints["return"] = typing.get_args(gives)[0] if typing.get_origin(gives) is list else Any
-    item = inspect.Parameter(ITEM, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [item if each is kept[0] else each for each in parameters]
+    return [inspect.Parameter(ITEM, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
 
 
 def _named(parameters: list[inspect.Parameter], kind: Any) -> str:

@@ -1,5 +1,6 @@
 """The examples run as they say, and do what they are examples of."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,13 @@ from tenure.core.error import JobFailed
 from tenure.testing import advance, assert_enqueued, clock_of, inline, manual, run_all, run_all_sync
 
 ROOT = Path(__file__).parents[2]
+HERE = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def run(program: str, *arguments: str) -> list[str]:
     """What the program prints; as people start it, from the root of the repository."""
     command = [sys.executable, f"examples/{program}.py", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, env=HERE)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 

@@ -1,6 +1,7 @@
 """Processes on one file need not have the same kind of loop: `tenure worker` and `tenure serve` run on uvloop."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -35,6 +36,7 @@ async def test_owner_and_those_who_join_may_have_different_loops(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     try:
         assert other.stdout is not None

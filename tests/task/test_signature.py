@@ -189,12 +189,19 @@ def test_batch_handler_is_enqueued_item_by_item() -> None:
     assert embed.signature.returns is float
 
 
-def test_batch_handler_that_takes_no_list_is_refused() -> None:
-    def function(text: str) -> str:
+def test_batch_handler_that_takes_anything_but_a_list_is_refused() -> None:
+    def text(text: str) -> str:
         return text
 
-    with pytest.raises(InvalidRequest, match="takes one list"):
-        task_of(function, batch=10).make(("one",), {})
+    def context(ctx: tenure.Context, texts: list[str]) -> list[str]:
+        return texts
+
+    def more(texts: list[str], other: int = 1) -> list[str]:
+        return texts
+
+    for function in (text, context, more):
+        with pytest.raises(InvalidRequest, match="takes one list and nothing else"):
+            task_of(function, batch=10).make(("one",), {})
 
 
 def test_schema_of_the_payload_is_json_schema() -> None:

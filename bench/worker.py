@@ -29,7 +29,7 @@ from tenure.engine import engine
 from tenure.worker.worker import Worker
 
 CONCURRENCY = 500
-THREADS = 16
+THREADS = 64
 IDLE_S = 0.02
 BLOCK = bytes(1024 * 1024)
 SHA_TIMES = 10

@@ -1,6 +1,8 @@
 """Runs plain functions in threads, which are started when needed and kept.
 
-A result goes back to the loop in a group: one wake-up for all that ended since the last.
+Threads that are woken have to wait for the interpreter. So one is woken at a time: it wakes the next one if there is more
+to do when it begins, and goes on with what is left when it is done. Many short jobs are then worked off by few threads,
+and long ones start in as many as they need. Results go back to the loop in groups: one wake-up for all that ended since.
 """
 
 import asyncio
@@ -27,13 +29,17 @@ class Threads:
     def __init__(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
         self._loop = loop
         self._done = done
-        self._todo: SimpleQueue[Todo | None] = SimpleQueue()
-        self._ended: deque[tuple[Attempt, Any, asyncio.Future[Any] | None]] = deque()
-        self._is_told = False
+        self._lock = threading.Lock()
+        self._todo: deque[Todo] = deque()
+        self._bell: SimpleQueue[None] = SimpleQueue()  # rung for each thread that is to wake up
         self._threads = 0
         self._idle = 0
+        self._open = 0  # jobs that were given and have not ended
+        self._is_waking = False  # a thread was woken, or started, and has taken nothing yet
+        self._is_closed = False
         self._running: dict[Attempt, int] = {}  # the thread of each
-        self._lock = threading.Lock()
+        self._ended: deque[tuple[Attempt, Any, asyncio.Future[Any] | None]] = deque()
+        self._is_told = False
 
     def start(self, attempt: Attempt) -> None:
         """Run it whole; `done` is told how it ended."""
@@ -49,13 +55,21 @@ class Threads:
     def _put(self, attempt: Attempt, work: Work, future: asyncio.Future[Any] | None, variables: Context) -> None:
         attempt.runs_in = self
         with self._lock:
+            self._open += 1
+            self._todo.append((attempt, work, future, variables))
+            self._wake()
+
+    def _wake(self) -> None:
+        """One thread, unless one is on its way; under the lock."""
+        if self._is_waking:
+            return
+        if self._idle:
             self._idle -= 1
-            is_short = self._idle < 0
-            if is_short:
-                self._threads += 1
-                self._idle += 1
-        self._todo.put((attempt, work, future, variables))
-        if is_short:
+            self._is_waking = True
+            self._bell.put(None)
+        elif self._threads < self._open:
+            self._threads += 1
+            self._is_waking = True
             threading.Thread(target=self._work, name=f"tenure-handler-{self._threads}", daemon=True).start()
 
     def stop(self, attempt: Attempt) -> None:
@@ -66,38 +80,59 @@ class Threads:
                 raise_in(thread, CancelledByStore)
 
     def close(self) -> None:
-        for _ in range(self._threads):
-            self._todo.put(None)
+        with self._lock:
+            self._is_closed = True
+            for _ in range(self._threads):
+                self._bell.put(None)
 
     # In the threads.
 
     def _work(self) -> None:
         number = threading.get_ident()
+        was_woken = True
         while True:
-            todo = self._todo.get()
+            todo = self._next(number, was_woken)
+            was_woken = todo is None
             if todo is None:
-                return
+                self._bell.get()
+                if self._is_closed:
+                    return
+                continue
             attempt, work, future, variables = todo
             value = self._run(attempt, work, variables, number)
             with self._lock:
-                self._idle += 1
+                self._open -= 1
                 self._ended.append((attempt, value, future))
                 is_first, self._is_told = not self._is_told, True
             if is_first:
                 self._loop.call_soon_threadsafe(self._deliver)
 
+    def _next(self, number: int, was_woken: bool) -> Todo | None:
+        """What to do next; none, and the thread counts as idle."""
+        with self._lock:
+            if was_woken:
+                self._is_waking = False
+            if not self._todo:
+                self._idle += 1
+                return None
+            todo = self._todo.popleft()
+            self._running[todo[0]] = number
+            if self._todo:
+                self._wake()
+            return todo
+
     def _run(self, attempt: Attempt, work: Work, variables: Context, number: int) -> Any:
         """The value, or the exception; as a value, so that it is raised where somebody waits for it."""
-        with self._lock:
-            self._running[attempt] = number
         try:
             try:
                 return variables.run(self._call, attempt, work)
             finally:
                 with self._lock:  # nothing is raised here from now on, and what was to be is not
                     del self._running[attempt]
-                    raise_in(number, None)
+                    if attempt.stop:
+                        raise_in(number, None)
         except BaseException as error:
+            self._running.pop(attempt, None)  # it may have been raised in the lines above
             return Raised(error)
 
     def _call(self, attempt: Attempt, work: Work) -> Any:

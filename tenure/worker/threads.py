@@ -1,8 +1,9 @@
 """Runs plain functions in threads, which are started when needed and kept.
 
-Threads that are woken have to wait for the interpreter. So one is woken at a time: it wakes the next one if there is more
-to do when it begins, and goes on with what is left when it is done. Many short jobs are then worked off by few threads,
-and long ones start in as many as they need. Results go back to the loop in groups: one wake-up for all that ended since.
+Threads that are woken have to wait for the interpreter. So one is woken at a time: it wakes the next one if there is
+more to do when it begins, and goes on with what is left when it is done. Many short jobs are then worked off by few
+threads, and long ones start in as many as they need. Results go back to the loop in groups: one wake-up for all that
+ended since.
 """
 
 import asyncio

@@ -1,13 +1,14 @@
 """An app: tasks by name, and the store their jobs go to."""
 
 import asyncio
+import logging
 import os
 import ssl
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 from urllib.parse import urlsplit
 
 from tenure.app.address import find_address, folder_of_caller
@@ -33,6 +34,8 @@ from tenure.worker.adapt import MOST
 from tenure.worker.keeping import Keeping
 from tenure.worker.worker import CONCURRENCY, STOP_S, Worker, default_name
 
+log = logging.getLogger("tenure.worker")
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -40,6 +43,7 @@ T = TypeVar("T")
 Lifespan = Callable[[object], AbstractAsyncContextManager[None]]
 
 CHUNK = 1_000
+CHUNK_BYTES = 4 * 1024 * 1024
 CHUNKS_IN_FLIGHT = 2
 FULL_S = 5.0  # at most, between two tries when the store has no room
 
@@ -319,7 +323,12 @@ class App:
         try:
             name = name or default_name()
             keeping = None
-            if not self.is_embedded:
+            if not self.is_embedded and self._tls is not None:
+                log.warning(
+                    "leases are renewed by the loop: a TLS context cannot be given to another process;"
+                    " with SSL_CERT_FILE instead of it they are kept whatever a handler blocks"
+                )
+            elif not self.is_embedded:
                 most = concurrency if latency_target is None else MOST
                 records = 2 * most + sum(task.settings.batch for task in self.registry.tasks())
                 keeping = Keeping(self.url, self.token, self.tenant, list(tenants), name, records)
@@ -420,25 +429,38 @@ def _go_together(one: Bound[Any], other: Bound[Any]) -> bool:
 
 async def _chunks(calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> AsyncIterator[list[Bound[R]]]:
     if isinstance(calls, AsyncIterable):
-        chunk: list[Bound[R]] = []
+        chunk: _Chunk[R] = _Chunk()
         async for call in calls:
-            chunk.append(call)
-            if len(chunk) == CHUNK:
-                yield chunk
-                chunk = []
-        if chunk:
-            yield chunk
+            if full := chunk.add(call):
+                yield full
+        if chunk.calls:
+            yield chunk.calls
     else:
-        for chunk in _sync_chunks(calls):
-            yield chunk
+        for full in _sync_chunks(calls):
+            yield full
 
 
 def _sync_chunks(calls: Iterable[Bound[R]]) -> Iterator[list[Bound[R]]]:
-    chunk: list[Bound[R]] = []
+    chunk: _Chunk[R] = _Chunk()
     for call in calls:
-        chunk.append(call)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+        if full := chunk.add(call):
+            yield full
+    if chunk.calls:
+        yield chunk.calls
+
+
+class _Chunk(Generic[R]):
+    """Calls for one request: bounded in number and in bytes."""
+
+    def __init__(self) -> None:
+        self.calls: list[Bound[R]] = []
+        self._size = 0
+
+    def add(self, call: Bound[R]) -> list[Bound[R]]:
+        """The calls before this one, if there is no more room with them."""
+        full: list[Bound[R]] = []
+        if self.calls and (len(self.calls) == CHUNK or self._size + len(call.payload) > CHUNK_BYTES):
+            full, self.calls, self._size = self.calls, [], 0
+        self.calls.append(call)
+        self._size += len(call.payload)
+        return full

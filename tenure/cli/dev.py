@@ -1,6 +1,5 @@
 """`tenure dev MODULE:APP`: everything a developer needs in one process tree: server, worker, reload."""
 
-import ctypes
 import os
 import signal
 import socket
@@ -15,7 +14,6 @@ from tenure.cli.worker import AppName, Concurrency, LogLevel, Queues
 
 HTTP_PORT = 6790
 STOP_S = 20.0
-PR_SET_PDEATHSIG = 1  # of Linux
 
 
 def dev(
@@ -57,13 +55,9 @@ def _serve(store: str, tcp_port: int, http_port: int) -> subprocess.Popen[bytes]
     """In a session of its own, so that Ctrl-C reaches the worker first; it ends with this process, whatever ends it."""
     command = [sys.executable, "-m", "tenure", "serve", "--store", store, "--tcp-port", str(tcp_port)]
     command += ["--http-port", str(http_port), "--no-grpc", "--log-level", "warning"]
-    return subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent)
+    from tenure.worker.parent import end_with_parent
 
-
-def _end_with_parent() -> None:
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    return subprocess.Popen(command, start_new_session=True, preexec_fn=lambda: end_with_parent(signal.SIGTERM))
 
 
 def free_port() -> int:
@@ -73,7 +67,7 @@ def free_port() -> int:
 
 
 def _run(command: list[str]) -> int:
-    process = subprocess.Popen(command, env={**os.environ, "TENURE_RELOADED": "1"})
+    process = subprocess.Popen(command, env={**os.environ, "TENURE_RELOADED": "1"}, start_new_session=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: process.send_signal(number))
     return process.wait()

@@ -198,15 +198,19 @@ class Client:
         """The contract's own verb, in columns."""
         context = self._context
         if durability:
+            self._check_durability(durability)
             context = Context(context.tenant, context.tenants, durability=durability)
         return await self._store.enqueue(context, batch, self._now())
 
     def _durability(self, fields: dict[str, object]) -> str:
         """Taken out of the fields: fsync, write, relaxed, or empty for the store's own."""
-        asked = fields.pop("durability", "")
+        asked = str(fields.pop("durability", ""))
+        self._check_durability(asked)
+        return asked
+
+    def _check_durability(self, asked: str) -> None:
         if asked and asked not in self._store.capabilities.durability:
             raise Unsupported(f"durability {asked!r}")
-        return str(asked)
 
     # Claim and settle.
 

@@ -45,6 +45,7 @@ class Connection(asyncio.Protocol):
         self._frames = PublicFrames()
         self._transport: asyncio.Transport | None = None
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._late: dict[int, Callable[[bytes], None]] = {}  # who is given an answer that nobody waits for any more
         self._places = asyncio.Semaphore(CALLS_PER_CONNECTION)
         self._last = 0
         self._out: list[bytes] = []
@@ -108,6 +109,8 @@ class Connection(asyncio.Protocol):
                 raise PayloadTooLarge(len(body), MESSAGE_BYTES_MAX, "request")
             future: asyncio.Future[bytes] = loop.create_future()
             self._waiting[id] = future
+            if late is not None:
+                self._late[id] = late
             self._send(body)
             timer = None if until == math.inf else loop.call_at(until, self._expire, id, future, late)
             try:
@@ -120,6 +123,8 @@ class Connection(asyncio.Protocol):
                     late(future.result())
                 raise
             finally:
+                if id not in self._waiting:
+                    self._late.pop(id, None)
                 if timer is not None:
                     timer.cancel()
 
@@ -151,9 +156,13 @@ class Connection(asyncio.Protocol):
     def _take(self, body: bytes) -> None:
         head = self._read_head(body)
         future = self._waiting.pop(head.req_id, None) if isinstance(head.req_id, int) else None
+        late = self._late.pop(head.req_id, None) if isinstance(head.req_id, int) else None
         if head.event is not None:
             self._told(self._read_all(body))
-        elif future is not None and not future.done():
+        elif future is not None and future.done():
+            if late is not None and head.ok:  # it was given up in the moment in which the answer came
+                late(body)
+        elif future is not None:
             if head.ok:
                 future.set_result(body)
             else:

@@ -44,6 +44,7 @@ OVERLOADED_TRIES = 5
 OVERLOADED_S = 5.0  # at most, between two of them
 WITH_OP_ID = frozenset({"enqueue", "settle", "change", "claim", "configure", "load"})
 HELLO = {"cmd": "HELLO", "version": 1, "client": "tenure-python"}
+PATIENT = frozenset({"watch", "stream", "events"})
 ONCE = frozenset({"append"})  # not remembered by the store: a repeat could add twice
 
 Told = Callable[[dict[str, Any]], None]
@@ -64,6 +65,7 @@ class RemoteStore:
         self._form = form
         self.listeners: list[Told] = []  # to what the server says of itself: events and cancellations
         self._connection: Connection | None = None
+        self._patient: RemoteStore | None = None
         self._connecting: asyncio.Task[Connection] | None = None
         self._closed = True
         self.overloaded_tries = OVERLOADED_TRIES
@@ -92,6 +94,9 @@ class RemoteStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._patient is not None:
+            patient, self._patient = self._patient, None
+            await patient.close()
 
     async def tick(self, now: Now) -> Now | None:
         return None  # the server's affair
@@ -154,6 +159,19 @@ class RemoteStore:
     # Calls.
 
     async def _call(self, verb: str, context: Context, arguments: tuple[Any, ...], wait_ms: int = 0) -> Any:
+        if wait_ms and verb in PATIENT and type(self) is RemoteStore:
+            return await self._waiting_room()._ask(verb, context, arguments, wait_ms)
+        return await self._ask(verb, context, arguments, wait_ms)
+
+    def _waiting_room(self) -> "RemoteStore":
+        """A connection for those who wait long. A connection has so many calls under way and no more: behind hundreds
+        that wait for results, the calls that bring the results would wait too."""
+        if self._patient is None:
+            self._patient = RemoteStore(self._address, self._token, self._form, self._tls)
+            self._patient._closed = self._closed
+        return self._patient
+
+    async def _ask(self, verb: str, context: Context, arguments: tuple[Any, ...], wait_ms: int) -> Any:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_ms / 1_000 + CALL_S
         if context.op is None and verb in WITH_OP_ID and not _is_sweep(arguments):
@@ -168,7 +186,9 @@ class RemoteStore:
         late = (lambda body: self._give_back(context, body)) if verb == "claim" else None
         while True:
             try:
-                connection = await self._connected(until)
+                connection = self._connection
+                if connection is None or not connection.is_open:
+                    connection = await self._connected(until)
                 body = await connection.ask(fields, late, until)
                 return VERBS[verb].read(self._readers[verb](body))
             except PayloadTooLarge as error:

@@ -17,6 +17,7 @@ from tenure.task.outcome import CancelledByStore
 if TYPE_CHECKING:
     from tenure.task.bound import Bound
 
+_percent = bound.whole(0, 100)
 APPENDS_MAX = 10_000  # said and not yet taken by the store, by one attempt
 
 
@@ -99,8 +100,7 @@ class Context:
                 future.set_result(None)
 
     def progress(self, percent: int, message: str = "") -> None:
-        if not 0 <= percent <= 100:
-            raise InvalidRequest("percent", percent, "it must be a whole number from 0 to 100")
+        _percent("percent", percent)
         self._output.say(request.PROGRESS, percent, bound.clip("message", message, bound.LOG_LINE_BYTES_MAX), b"")
 
     def log(self, line: str) -> None:

@@ -3,7 +3,15 @@
 An exception that is none of these is a failure, tried again as the task's options say.
 """
 
+from tenure.core import bound
 from tenure.core.duration import Duration, milliseconds
+
+
+def _delay_ms(field: str, delay: Duration) -> int:
+    """Refused where it is said, not by the store when the handler is gone."""
+    found = milliseconds(field, delay)
+    bound.duration_ms(field, found)
+    return found
 
 
 class Outcome(Exception):
@@ -15,7 +23,7 @@ class Retry(Outcome):
 
     def __init__(self, message: str = "the handler asked for another try", *, after: Duration | None = None) -> None:
         super().__init__(message)
-        self.delay_ms = -1 if after is None else milliseconds("after", after)
+        self.delay_ms = -1 if after is None else _delay_ms("after", after)
 
 
 class Permanent(Outcome):
@@ -26,7 +34,7 @@ class Snooze(Outcome):
     """Not now: run it again after the delay. No attempt is spent."""
 
     def __init__(self, delay: Duration) -> None:
-        self.delay_ms = milliseconds("delay", delay)
+        self.delay_ms = _delay_ms("delay", delay)
         super().__init__(f"again in {self.delay_ms} ms")
 
 

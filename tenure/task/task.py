@@ -1,5 +1,6 @@
 """A function that can be run elsewhere: `@app.task`. Calling it runs it here; `enqueue` makes a job of the call."""
 
+import inspect
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
@@ -74,6 +75,8 @@ class Task(Generic[P, R]):
         self._given = {key: value for key, value in options.items() if key not in self._by_arguments}
         self._variants: dict[tuple[str, ...], Options] = {}
         update_wrapper(self, function)
+        if settings.run == ASYNC and not inspect.iscoroutinefunction(function):
+            raise InvalidRequest("run", settings.run, f"{name} is no coroutine function; leave it out, or make it one")
         read_options(self._given)  # a wrong option is refused where it is written
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -221,6 +224,8 @@ class Task(Generic[P, R]):
             own = dict(own)
             for key, choose in self._by_arguments.items():
                 if key == "limit_keys":
+                    if options.limit_keys:
+                        continue  # said with `options`
                     options = self._with_limit_keys(options, tuple(choose(**values)))
                 elif key not in own:
                     own[key] = choose(**values)
@@ -234,12 +239,12 @@ class Task(Generic[P, R]):
     def _with_limit_keys(self, options: Options, keys: tuple[str, ...]) -> Options:
         """Options are shared by the thousand, so those of the same keys are one object."""
         if options is not self.shared[0]:
-            return self._read({"limit_keys": keys})[0]
+            return with_limit_keys(options, keys)
         found = self._variants.get(keys)
         if found is None:
             if len(self._variants) >= 1_000:
                 self._variants.clear()
-            found = self._variants[keys] = self._read({"limit_keys": keys})[0]
+            found = self._variants[keys] = with_limit_keys(options, keys)
         return found
 
     def _read(self, fields: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
@@ -247,6 +252,16 @@ class Task(Generic[P, R]):
         if self.versions.current:
             given["schema_version"] = self.versions.current
         return read_options(given)
+
+
+def with_limit_keys(options: Options, keys: tuple[str, ...]) -> Options:
+    """The same with other keys."""
+    bounds.OPTION_RULES["limit_keys"]("limit_keys", keys)
+    found = Options()
+    for name in bounds.OPTION_RULES:
+        setattr(found, name, getattr(options, name))
+    found.limit_keys = keys
+    return found
 
 
 class Prepared(Generic[P, R]):

@@ -27,14 +27,21 @@ class BatchRun:
 
     def stop(self, _: Attempt) -> None:
         """The call ends when none of its jobs is wanted any more."""
-        if all(each.stop for each in self._attempts) and self._call is not None:
+        if self._call is None or not all(each.stop for each in self._attempts):
+            return
+        if self._task.mode == ASYNC:
             self._call.cancel()
+        else:
+            self._threads.stop(self._attempts[0])
 
     async def run(self) -> None:
         items: list[Any] = []
         good: list[Attempt] = []
         for attempt in self._attempts:
             attempt.runs_in = self
+            if attempt.stop:  # while it waited for company
+                self._worker.finish(attempt, RELEASED)
+                continue
             options = attempt.options
             try:
                 read = self._task.read(attempt.payload, options.codec, options.schema_version)
@@ -60,7 +67,7 @@ class BatchRun:
             if self._task.mode == ASYNC:
                 values = await self._task.function(items)
             else:
-                values = await self._threads.run(self._attempts[0], lambda: self._task.function(items))
+                values = await self._threads.run(self._attempts[0], lambda: self._task.function(items), self)
             if not isinstance(values, list) or len(values) != len(items):
                 shown = f"{len(values)} values" if isinstance(values, list) else f"a {type(values).__name__}"
                 raise TypeError(f"a batch handler of {len(items)} items returns a list of as many, not {shown}")

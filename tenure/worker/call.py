@@ -1,5 +1,6 @@
 """Calling a handler: arguments read, dependencies made, its result written. The same in a loop, a thread, a process."""
 
+import inspect
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any
@@ -38,10 +39,15 @@ def call_sync(task: Task[..., Any], holder: Holder, args: Sequence[Any], named: 
     if signature.wants_context:
         args = (holder.context, *args)
     if not signature.dependencies:
-        return signature.function(*args, **named)
+        return _awaited(signature.function(*args, **named), run)
     with ExitStack() as stack:
         made = provide_sync(holder.context, signature.dependencies, stack, run)
-        return signature.function(*args, **named, **made)
+        return _awaited(signature.function(*args, **named, **made), run)
+
+
+def _awaited(value: Any, run: RunAsync) -> Any:
+    """The value, also of a coroutine that a plain function returned."""
+    return run(value) if inspect.iscoroutine(value) else value
 
 
 def ended_with(task: Task[..., Any], value: Any, codec: str) -> Ended:

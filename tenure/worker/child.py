@@ -6,6 +6,7 @@ another name. SIGUSR1 means that the job it runs has to stop.
 
 import asyncio
 import importlib
+import os
 import resource
 import runpy
 import signal
@@ -27,6 +28,7 @@ from tenure.worker.ended import Ended, ended_by, failed
 from tenure.worker.followup import packed_followups
 from tenure.worker.joblog import JobLog
 from tenure.worker.message import HEAD, MAIN, Ask, Finished, Said, read_ask, write_message
+from tenure.worker.parent import end_with_parent
 
 
 class Tasks:
@@ -64,6 +66,7 @@ class Line:
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
         self._file = self._socket.makefile("rb")
+        self.number = 0  # of the exchange
 
     def read(self) -> Ask | None:
         head = self._file.read(HEAD.size)
@@ -77,7 +80,7 @@ class Line:
         write_message(self._socket.sendall, message)
 
     def say(self, kind: int, percent: int, text: str, data: bytes) -> None:
-        self.write(Said(kind, percent, text, data))
+        self.write(Said(self.number, kind, percent, text, data))
 
 
 class Stop:
@@ -111,10 +114,8 @@ def handle(ask: Ask, tasks: Tasks, line: Line, stop: Stop) -> Ended:
         args, named = read_call(task, ask.payload, ask.codec, ask.version)
         stop.context = context
         try:
-            with running(context), below(ask.span):
-                value = call_sync(task, Held(context), args, named, asyncio.run)
-                if asyncio.iscoroutine(value):
-                    value = asyncio.run(value)
+            with running(context), below(ask.span), asyncio.Runner() as runner:
+                value = call_sync(task, Held(context), args, named, runner.run)
         finally:
             stop.context = None
         ended = ended_with(task, value, ask.codec)
@@ -126,20 +127,25 @@ def handle(ask: Ask, tasks: Tasks, line: Line, stop: Stop) -> Ended:
 
 
 def main() -> None:
+    end_with_parent(signal.SIGKILL)
     line = Line(int(sys.argv[1]))
     stop = Stop()
     signal.signal(signal.SIGUSR1, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's affair
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    process = os.getpid()
     tasks = Tasks()
     JobLog().install()
     while (ask := line.read()) is not None:
+        line.number = ask.number
         try:
             ended = handle(ask, tasks, line, stop)
         except BaseException as error:  # the task could not be found or loaded
             ended = failed(error)
+        if os.getpid() != process:
+            os._exit(0)  # a fork that came back from the handler: the line is its parent's
         resident_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        line.write(Finished(ended, resident_bytes))
+        line.write(Finished(ask.number, ended, resident_bytes))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tenure.core import bound
-from tenure.core.error import Error, RateLimited
+from tenure.core.error import Error, InvalidRequest, RateLimited
 from tenure.core.state import SETTLE_CANCEL, SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_SNOOZE
 from tenure.task.codec import Undecodable
 from tenure.task.outcome import Cancel, Outcome, Permanent, Retry, Snooze
@@ -60,6 +60,11 @@ def ended_by(error: BaseException, settings: Settings) -> Ended:
     if isinstance(error, Undecodable):
         return failed(error, retryable=False, undecodable=True)
     if isinstance(error, RateLimited):
+        try:
+            bound.key_text("key", error.what)
+            bound.duration_ms("retry_after", error.retry_after_ms)
+        except InvalidRequest as problem:
+            return failed(problem, retryable=False)
         return Ended(SETTLE_RELEASE, delay_ms=error.retry_after_ms, pause_key=error.what)
     if settings.permanent and isinstance(error, settings.permanent):
         return failed(error, retryable=False)

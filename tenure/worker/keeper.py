@@ -5,6 +5,7 @@ died shall lose its leases.
 """
 
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -52,10 +53,11 @@ class Keeper:
             extended = await self._client.extend_batch(
                 Extend([id for (_, id, _), _ in due], [token for _, token in due])
             )
-        except Unavailable:
-            return  # tried again the next time: time in which the store cannot be reached does not count
         except Error as error:
-            sys.stderr.write(f"tenure keeper: leases could not be renewed: {error}\n")
+            if not isinstance(error, Unavailable):
+                sys.stderr.write(f"tenure keeper: leases could not be renewed: {error}\n")
+            for key, _ in due:  # tried again the next time
+                self._renewed[key] = -math.inf
             return
         for at in extended.errors or {}:
             record, id, use = due[at][0]

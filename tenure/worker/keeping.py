@@ -48,16 +48,20 @@ class Keeping:
         if now - self._started_at > RESTART_S:
             if self._process is not None:
                 log.warning("the keeper of leases ended with %s; another one is started", self._process.returncode)
-            self.start()
+            try:
+                self.start()
+            except OSError as error:
+                log.warning("the keeper of leases cannot be started: %s", error)
         return False
 
     @property
     def is_ready(self) -> bool:
         """Whether it has begun to renew."""
-        return self._table.rounds > 0 and self.is_alive
+        return self.is_alive and self._table.rounds > 0
 
     def start(self) -> None:
         self._started_at = asyncio.get_running_loop().time()
+        self._table.forget_rounds()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tenure.worker.keeper"],
             stdin=subprocess.PIPE,

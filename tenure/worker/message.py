@@ -18,6 +18,7 @@ HEAD = struct.Struct("<I")
 
 
 class Ask(msgspec.Struct, array_like=True, tag="ask"):
+    number: int  # of the exchange: what is said of another one is not heard
     module: str
     file: str  # of a module that was the program
     name: str  # of the task's function in it
@@ -38,6 +39,7 @@ class Ask(msgspec.Struct, array_like=True, tag="ask"):
 
 
 class Said(msgspec.Struct, array_like=True, tag="said"):
+    number: int
     kind: int
     percent: int
     text: str
@@ -45,6 +47,7 @@ class Said(msgspec.Struct, array_like=True, tag="said"):
 
 
 class Finished(msgspec.Struct, array_like=True, tag="finished"):
+    number: int
     ended: Ended
     resident_bytes: int
 

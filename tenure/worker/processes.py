@@ -22,6 +22,7 @@ log = logging.getLogger("tenure.worker")
 
 STOP_S = 5.0  # for a handler that was told to stop; then its process is killed
 JOBS_MAX = 1_000
+LAST_WORDS_S = 0.2  # of a process that has ended: what it wrote before is read first
 
 
 class ProcessDied(Exception):
@@ -54,8 +55,19 @@ class Child:
 
     async def open(self) -> None:
         self._reader, self._writer = await asyncio.open_connection(sock=self._socket)
+        loop = asyncio.get_running_loop()
+        self._exit = os.pidfd_open(self.process.pid)
+        loop.add_reader(self._exit, self._exited, loop)
+
+    def _exited(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Seen by itself: a process that it has started may hold the socket open."""
+        loop.remove_reader(self._exit)
+        os.close(self._exit)
+        self._exit = -1
+        loop.call_later(LAST_WORDS_S, self._reader.feed_eof)
 
     async def run(self, ask: Ask, attempt: Attempt) -> Ended:
+        """Who leaves it in another way than with an answer has to `kill` it: the next answer would be this one's."""
         self.jobs += 1
         write_message(self._writer.write, ask)
         while True:
@@ -64,6 +76,8 @@ class Child:
             except (asyncio.IncompleteReadError, ConnectionError):
                 code = await asyncio.to_thread(self.process.wait)
                 raise ProcessDied(_how_it_died(code)) from None
+            if message.number != ask.number:
+                continue
             if isinstance(message, Said):
                 attempt.say(message.kind, message.percent, message.text, message.data)
             else:
@@ -96,18 +110,26 @@ class Processes:
         self._all: set[Child] = set()
         self._running: dict[Attempt, Child] = {}
         self._ending: set[asyncio.Future[None]] = set()
+        self._exchanges = 0
 
     async def run(self, attempt: Attempt) -> Ended:
         attempt.runs_in = self
         child = self._rested() or await self._started()
         self._running[attempt] = child
+        is_in_step = False
         try:
             if attempt.stop:
+                is_in_step = True
                 raise asyncio.CancelledError
-            return self._told(await child.run(_ask(attempt), attempt))
+            self._exchanges += 1
+            ended = await child.run(_ask(self._exchanges, attempt), attempt)
+            is_in_step = True
+            return self._told(ended)
         finally:
             del self._running[attempt]
-            if child.is_spent:
+            if not is_in_step:
+                child.kill()
+            if child.is_spent or not is_in_step:
                 self._drop(child)
             else:
                 self._idle.append(child)
@@ -168,9 +190,10 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _ask(attempt: Attempt) -> Ask:
+def _ask(number: int, attempt: Attempt) -> Ask:
     job, options = attempt.context.job, attempt.options
     return Ask(
+        number,
         *place_of(attempt.task),
         attempt.payload,
         options.codec,

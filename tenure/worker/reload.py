@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from tenure.worker.parent import end_with_parent
+
 LOOK_S = 0.3
-STOP_S = 10.0
+STOP_S = 120.0  # its jobs may end
 LEFT_OUT = {"__pycache__", ".git", ".venv", "venv", "node_modules", "build", "dist", ".mypy_cache", ".ruff_cache"}
 
 
@@ -40,7 +42,11 @@ def run_reloading(command: list[str], folders: Iterable[Path] = ()) -> int:
         signal.signal(number, lambda number, _: asked.append(number))
     while True:
         before = _look(watched)
-        process = subprocess.Popen(command, env={**os.environ, "TENURE_RELOADED": "1"})
+        # In a session of its own: Ctrl-C reaches this process, which then asks it to stop, once.
+        environment = {**os.environ, "TENURE_RELOADED": "1"}
+        process = subprocess.Popen(
+            command, env=environment, start_new_session=True, preexec_fn=lambda: end_with_parent(signal.SIGTERM)
+        )
         files: list[str] = []
         while not asked and not files:
             time.sleep(LOOK_S)

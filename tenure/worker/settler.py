@@ -6,6 +6,8 @@ What a handler said meanwhile (progress, logs, items of its stream) goes first, 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from tenure.client.client import Client
 from tenure.core.error import AlreadySettled, Error, JobCancelled, JobNotFound, LeaseLost
@@ -17,6 +19,8 @@ log = logging.getLogger("tenure.worker")
 
 GROUPS_IN_FLIGHT = 2
 GROUP_MAX = 1_000
+PAUSE_FIRST_S = 0.1
+PAUSE_MOST_S = 5.0
 RESULT_BYTES = 4 * 1024 * 1024  # of results in one group
 LOST = (JobCancelled, AlreadySettled, LeaseLost, JobNotFound)  # somebody else has ended the attempt
 Row = tuple[int, bytes, Ended]
@@ -43,8 +47,11 @@ class Completions:
 
 
 class Settler:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, eased: Callable[[], None] = lambda: None) -> None:
+        """`eased` is told each time that fewer are unsettled."""
         self._client = client
+        self._eased = eased
+        self._is_hurried = False
         self._done: deque[Completions] = deque([Completions()])
         self._others: deque[Row] = deque()
         self._in_flight = 0
@@ -66,6 +73,7 @@ class Settler:
                 done.size += len(ended.result)
             if followups is not None:
                 done.has_followups = True
+                done.size += sum(len(payload) for payload in followups.payloads if isinstance(payload, bytes))
             if done.size > RESULT_BYTES or len(done.ids) >= GROUP_MAX:
                 self._done.append(Completions())
         else:
@@ -74,12 +82,20 @@ class Settler:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 
-    async def drain(self) -> None:
-        """Until everything has been told."""
+    async def drain(self, seconds: float | None = None) -> None:
+        """Until everything has been told, or the time is over: then nothing more is tried."""
+        loop = asyncio.get_running_loop()
+        until = None if seconds is None else loop.time() + seconds
         while self.unsettled:
-            idle = asyncio.get_running_loop().create_future()
+            idle = loop.create_future()
             self._idle.append(idle)
-            await idle
+            await asyncio.wait([idle], timeout=None if until is None else max(until - loop.time(), 0))
+            if until is not None and loop.time() >= until and self.unsettled:
+                log.warning("%d jobs could not be settled before the end; their leases run out", self.unsettled)
+                self._is_hurried = True
+                for task in self._tasks:
+                    task.cancel()
+                return
 
     def _flush(self) -> None:
         self._is_due = False
@@ -106,21 +122,22 @@ class Settler:
     def _take_others(self) -> Settle:
         group = [self._others.popleft()]
         kind = group[0][2]
-        while self._others and len(group) < GROUP_MAX and _go_together(kind, self._others[0][2]):
+        size = len(kind.message) + len(kind.trace)
+        while self._others and len(group) < GROUP_MAX and size < RESULT_BYTES:
+            ended = self._others[0][2]
+            if not _go_together(kind, ended):
+                break
+            size += len(ended.message) + len(ended.trace)
             group.append(self._others.popleft())
         return _settle(group)
 
     async def _send(self, settle: Settle) -> None:
         try:
-            answers = await self._client.settle_batch(settle)
-            for at, error in answers.errors().items():
-                self._note(settle, at, error)
-        except Error as error:
-            for at in range(len(settle.ids)):
-                self._note(settle, at, error)
+            await self._tell(settle)
         finally:
             self._in_flight -= 1
             self.unsettled -= len(settle.ids)
+            self._eased()
             self._flush()
             if not self.unsettled:
                 idle, self._idle = self._idle, []
@@ -128,15 +145,55 @@ class Settler:
                     if not future.done():
                         future.set_result(None)
 
+    async def _tell(self, settle: Settle) -> None:
+        """As often as nobody answers: the store knows what it has heard before. What it refuses as a whole is told in
+        halves, so that one that is wrong harms no other."""
+        pause_s = PAUSE_FIRST_S
+        while True:
+            try:
+                answers = await self._client.settle_batch(settle)
+                for at, error in answers.errors().items():
+                    self._note(settle, at, error)
+                return
+            except Error as error:
+                if error.retryable and not self._is_hurried:
+                    log.warning("%d jobs could not be settled yet: %s", len(settle.ids), error)
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, PAUSE_MOST_S)
+                    continue
+                if len(settle.ids) == 1 or error.retryable:
+                    self._note(settle, 0, error)
+                    return
+                middle = len(settle.ids) // 2
+                await self._tell(_part(settle, 0, middle))
+                await self._tell(_part(settle, middle, len(settle.ids)))
+                return
+
     def _note(self, settle: Settle, at: int, error: Error) -> None:
         id, said = settle.ids[at], SETTLE_NAMES[settle.verb]
         if isinstance(error, LOST):
             log.info("job %d was not settled (%s): %s", id, said, error)
             return
         log.warning("job %d could not be settled (%s): %s", id, said, error)
-        if settle.verb == SETTLE_COMPLETE and settle.tokens is not None and not error.retryable:
+        if settle.verb != SETTLE_FAIL and settle.tokens is not None and not error.retryable:
             # A result that is too large, or a follow-up that is none: it would be the same the next time.
             self.put(id, settle.tokens[at], failed(error, retryable=False))
+
+
+def _part(settle: Settle, first: int, last: int) -> Settle:
+    def cut(column: Any) -> Any:
+        return None if column is None else column[first:last]
+
+    return Settle(
+        settle.verb,
+        settle.ids[first:last],
+        cut(settle.tokens),
+        cut(settle.results),
+        cut(settle.failures),
+        cut(settle.followups),
+        settle.delay_ms,
+        settle.pause_key,
+    )
 
 
 def _go_together(one: Ended, other: Ended) -> bool:

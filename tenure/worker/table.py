@@ -47,6 +47,10 @@ class Table:
     def is_lost(self, at: int) -> bool:
         return self._memory[HEAD + at * RECORD.size + LOST_AT] != 0
 
+    def forget_rounds(self) -> None:
+        """Another keeper begins."""
+        ID.pack_into(self._memory, 0, 0)
+
     @property
     def rounds(self) -> int:
         (found,) = ID.unpack_from(self._memory, 0)

@@ -11,6 +11,7 @@ import ctypes
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
@@ -46,19 +47,38 @@ class Threads:
         """Run it whole; `done` is told how it ended."""
         self._put(attempt, lambda: self._handle(attempt), None, Context())
 
-    async def run(self, attempt: Attempt, work: Work) -> Any:
+    async def run(self, attempt: Attempt, work: Work, owner: Any = None) -> Any:
         """Run a part of it, for somebody who waits: the value, or what was raised. It sees the context variables that
-        the caller sees: those of middleware, and the current span."""
+        the caller sees: those of middleware, and the current span. `owner` is who is asked to stop it."""
         future: asyncio.Future[Any] = self._loop.create_future()
+        handler = attempt.runs_in
         self._put(attempt, work, future, copy_context())
-        return await future
+        if owner is not None:
+            attempt.runs_in = owner
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:  # by middleware: the thread is stopped, and waited for
+            if not future.done():
+                self.stop(attempt)
+                await asyncio.wait([future])
+            future.exception()
+            raise
+        finally:
+            if owner is None:
+                attempt.runs_in = handler  # what is left is middleware, in the loop
 
     def _put(self, attempt: Attempt, work: Work, future: asyncio.Future[Any] | None, variables: Context) -> None:
         attempt.runs_in = self
         with self._lock:
             self._open += 1
             self._todo.append((attempt, work, future, variables))
-            self._wake()
+            try:
+                self._wake()
+            except RuntimeError:
+                if not self._threads:  # else one of the others comes to it
+                    self._open -= 1
+                    self._todo.pop()
+                    raise
 
     def _wake(self) -> None:
         """One thread, unless one is on its way; under the lock."""
@@ -69,9 +89,10 @@ class Threads:
             self._is_waking = True
             self._bell.put(None)
         elif self._threads < self._open:
+            name = f"tenure-handler-{self._threads + 1}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
             self._threads += 1
             self._is_waking = True
-            threading.Thread(target=self._work, name=f"tenure-handler-{self._threads}", daemon=True).start()
 
     def stop(self, attempt: Attempt) -> None:
         """Raises in the thread, at the next instruction of the handler; one that waits in C is told when it returns."""
@@ -92,7 +113,7 @@ class Threads:
         number = threading.get_ident()
         was_woken = True
         while True:
-            todo = self._next(number, was_woken)
+            todo = self._next(was_woken)
             was_woken = todo is None
             if todo is None:
                 self._bell.get()
@@ -108,7 +129,7 @@ class Threads:
             if is_first:
                 self._loop.call_soon_threadsafe(self._deliver)
 
-    def _next(self, number: int, was_woken: bool) -> Todo | None:
+    def _next(self, was_woken: bool) -> Todo | None:
         """What to do next; none, and the thread counts as idle."""
         with self._lock:
             if was_woken:
@@ -117,15 +138,16 @@ class Threads:
                 self._idle += 1
                 return None
             todo = self._todo.popleft()
-            self._running[todo[0]] = number
             if self._todo:
-                self._wake()
+                with suppress(RuntimeError):  # there are no more threads: this one goes on afterwards
+                    self._wake()
             return todo
 
     def _run(self, attempt: Attempt, work: Work, variables: Context, number: int) -> Any:
         """The value, or the exception; as a value, so that it is raised where somebody waits for it."""
         try:
             try:
+                self._running[attempt] = number  # from here on something may be raised at any instruction
                 return variables.run(self._call, attempt, work)
             finally:
                 with self._lock:  # nothing is raised here from now on, and what was to be is not

@@ -13,6 +13,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tenure.client.client import Client
@@ -53,6 +54,9 @@ STOP_S = 30.0
 TIMEOUT_GRACE_S = 0.25  # the store ends the attempt first: what this worker says then is only that it has stopped
 PAUSE_FIRST_S = 0.1
 PAUSE_MOST_S = 10.0
+DRAIN_S = 10.0  # for settlements, at a stop
+GOODBYE_S = 2.0
+QUIET_ROUNDS = 3
 LISTEN_S = 1.0  # for a handler that was told to stop because the worker does
 BLOCKED_S = 30.0
 SILENT_S = 2.5 * CLAIM_WAIT_MS / 1000
@@ -108,7 +112,7 @@ class Worker:
         self._jobs: list[asyncio.Task[None]] = []  # that go on until the worker stops
         self._batches: set[asyncio.Task[None]] = set()
         self._claimed_at = 0.0
-        self._empty: asyncio.Future[None] | None = None
+        self._empty: list[asyncio.Future[None]] = []  # who waits until nothing runs
         self._hurry: asyncio.Future[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []  # for the next attempt that ends
         self._job_log = JobLog()
@@ -126,7 +130,7 @@ class Worker:
             raise InvalidRequest("tasks", [], "the app has none; import the modules that define them")
         for task in self.registry.tasks():
             check_task(task)
-        self._settler = Settler(self._client)
+        self._settler = Settler(self._client, self._eased)
         self._speaker = Speaker(self._client, self._loop, APPENDS_MAX)
         self._threads = Threads(self._loop, self._ended_in_thread)
         self._processes = Processes(self._loop, self._memory_bytes)
@@ -151,6 +155,12 @@ class Worker:
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
         self._jobs.append(self._loop.create_task(work))
+
+    def _eased(self) -> None:
+        """Fewer settlements are under way: those who waited for that may claim."""
+        if self._settler.unsettled <= UNSETTLED_MAX:
+            for lane in self.lanes:
+                lane.wake()
 
     async def _register(self) -> None:
         said = {
@@ -186,26 +196,33 @@ class Worker:
         await self._until_empty(LISTEN_S)
         for attempt in list(self.running):  # it does not listen; its lease is given back all the same
             self.finish(attempt, RELEASED)
-        await self._settler.drain()
+        await self._settler.drain(DRAIN_S)
         self._unlisten()
         self._job_log.remove()
         await self._renewal.stop()
         self._threads.close()
         await self._processes.close()
         try:
-            await self._client.configure("worker", self.name, leaving=True)
-        except Error:
+            async with asyncio.timeout(GOODBYE_S):
+                await self._client.configure("worker", self.name, leaving=True)
+        except (Error, TimeoutError):
             pass  # it is taken for gone after a minute of silence
 
     async def until_idle(self) -> None:
-        """Until there is nothing to claim: for `--burst`."""
-        while True:
+        """Until there is nothing to claim: for `--burst`.
+
+        Its claims wait in the store, which would have answered them: what is asked behind them comes back when they
+        have been heard.
+        """
+        quiet = 0
+        while quiet < QUIET_ROUNDS:
+            before = self.started
+            await asyncio.sleep(0)
+            with suppress(Error):
+                await self._client.configure("worker", self.name)
             await self._until_empty(None)
             await self._settler.drain()
-            got = sum([await self._claim(lane, max(lane.free, 1), 0) for lane in self.lanes])
-            got += sum([await self._run_batch(task, 0) for task in self._together])
-            if not got and not self.running:
-                return
+            quiet = quiet + 1 if self.started == before and not self.running else 0
 
     async def settled(self) -> None:
         """Until the store has been told of everything that has ended."""
@@ -214,8 +231,9 @@ class Worker:
     async def _until_empty(self, seconds: float | None) -> None:
         assert self._hurry is not None
         if self.running:
-            self._empty = self._loop.create_future()
-            await asyncio.wait([self._empty, self._hurry], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            empty = self._loop.create_future()
+            self._empty.append(empty)
+            await asyncio.wait([empty, self._hurry], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
     # Claims.
 
@@ -229,8 +247,8 @@ class Worker:
                 await self._claim(lane, count, CLAIM_WAIT_MS)
                 pause_s = PAUSE_FIRST_S
                 await asyncio.sleep(0)  # what was just claimed starts first
-            except Error as error:
-                log.warning("cannot claim: %s", error)
+            except Exception as error:
+                _complain(error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MOST_S)
 
@@ -257,8 +275,8 @@ class Worker:
         while not self._is_stopping:
             try:
                 await self._run_batch(task, CLAIM_WAIT_MS)
-            except Error as error:
-                log.warning("cannot claim: %s", error)
+            except Exception as error:
+                _complain(error)
                 await asyncio.sleep(PAUSE_MOST_S)
 
     async def _run_batch(self, task: Task[..., Any], wait_ms: int) -> int:
@@ -290,11 +308,15 @@ class Worker:
 
     def _attempts(self, found: Claimed) -> list[Attempt]:
         now = self._loop.time()
+        wall_ms = int(time.time() * 1000)
         attempts: list[Attempt] = []
         for at, id in enumerate(found.ids):
             options = found.options[at]
             task = self._tasks[options.task]
             lease_ms = options.lease_ms or LEASE_DEFAULT_MS
+            granted_ms = found.lease_until[at] - wall_ms  # less where the queue says so
+            if 0 < granted_ms < lease_ms:
+                lease_ms = granted_ms
             attempts.append(
                 Attempt(
                     id,
@@ -359,7 +381,10 @@ class Worker:
         if task.mode != THREAD or self.registry.middleware or task.has_hooks or is_traced():
             attempt.runs_in = self._loop.create_task(self._run(attempt))
         else:
-            self._threads.start(attempt)
+            try:
+                self._threads.start(attempt)
+            except RuntimeError as error:  # no thread can be started
+                self.finish(attempt, failed(error))
 
     async def _run(self, attempt: Attempt) -> None:
         """A handler in the loop; or one elsewhere with middleware around it."""
@@ -422,7 +447,7 @@ class Worker:
         is_last = not ended.retryable or context.job.max_attempts == context.attempt
         if ended.verb == SETTLE_COMPLETE and settings.on_success is not None:
             return settings.on_success, attempt.task.reader.result(ended.result, attempt.options.codec)
-        if ended.verb == SETTLE_FAIL and is_last and not attempt.stop:
+        if ended.verb == SETTLE_FAIL and is_last and attempt.stop in ("", TIMED_OUT):
             return settings.on_failure, JobFailed(ended.type, ended.message, ended.trace, "")
         return None, None
 
@@ -442,7 +467,11 @@ class Worker:
         if task.mode == THREAD:
             run_async = self._threads.run_async
             return await self._threads.run(attempt, lambda: call_sync(task, attempt, args, named, run_async))
-        return await self._processes.run(attempt)
+        handler = attempt.runs_in
+        try:
+            return await self._processes.run(attempt)
+        finally:
+            attempt.runs_in = handler  # what is left is middleware, in the loop
 
     def _stopped(self, attempt: Attempt, error: BaseException) -> Ended:
         """The handler was cancelled: by us, or by itself, which is a failure."""
@@ -499,8 +528,11 @@ class Worker:
             for future in waiters:
                 if not future.done():
                     future.set_result(None)
-        if not self.running and self._empty is not None and not self._empty.done():
-            self._empty.set_result(None)
+        if not self.running and self._empty:
+            empty, self._empty = self._empty, []
+            for future in empty:
+                if not future.done():
+                    future.set_result(None)
 
     @property
     def is_adapting(self) -> bool:
@@ -518,7 +550,11 @@ class Worker:
         blocked_s = now - self._renewal.beat_at
         if blocked_s > BLOCKED_S:
             return f"the loop has not run for {blocked_s:.0f} s: a handler blocks it"
-        if self._is_stopping or all(lane.free < 1 for lane in self.lanes):
+        if self._is_stopping:
+            return ""
+        if any(job.done() for job in self._jobs):
+            return "a part of the worker has ended; start it anew"
+        if all(lane.free < 1 for lane in self.lanes):
             return ""
         silent_s = now - self._claimed_at
         return f"the store has answered no claim for {silent_s:.0f} s" if silent_s > SILENT_S else ""
@@ -541,6 +577,13 @@ def check_task(task: Task[..., Any]) -> None:
 def queues_of(tasks: Iterable[Task[..., Any]]) -> tuple[str, ...]:
     """The queues that the tasks' jobs go to unless they are told otherwise."""
     return tuple(dict.fromkeys(task.shared[0].queue for task in tasks))
+
+
+def _complain(error: Exception) -> None:
+    if isinstance(error, Error):
+        log.warning("cannot claim: %s", error)
+    else:
+        log.error("cannot claim; this is a bug of Tenure, please report it", exc_info=error)
 
 
 def claimers_of(lane: Lane) -> int:

@@ -16,7 +16,7 @@ import pytest
 import tenure
 from tenure.app.address import find_address
 from tenure.client.published import Published, find_published, options_as_given, options_as_written, publish
-from tenure.core.error import Conflict, InvalidRequest, Overloaded, Timeout, Unavailable
+from tenure.core.error import Conflict, InvalidRequest, Overloaded, Timeout, Unavailable, Unsupported
 from tenure.core.job import Options
 from tenure.task.option import read_options
 
@@ -240,7 +240,14 @@ def send(to: str) -> None: ...
 print(send.enqueue_sync("a").id)
 """
     for id in (1, 2):
-        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{id}\n", "")
 
 
@@ -428,3 +435,39 @@ def test_schemas_are_left_out_where_there_are_too_many() -> None:
     many = {f"task{number}": Published({"queue": "q"}, large) for number in range(500)}
     assert '"schema":{}' in publish(many)
     assert publish({"x" * 200 + str(number): Published({"queue": "q" * 200}) for number in range(2_000)}) == ""
+
+
+async def test_options_of_a_call_stay_where_limit_keys_depend_on_the_arguments() -> None:
+    app = tenure.App("memory://")
+
+    @app.task(limit_keys=lambda to, **_: [f"api:{to}"])
+    async def send(to: str) -> None: ...
+
+    one = send.options(queue="other", delay="5m", priority=7, max_attempts=9).bind("a").options
+    assert (one.queue, one.delay_ms, one.priority, one.max_attempts) == ("other", 300_000, 7, 9)
+    assert one.limit_keys == ("api:a",)
+    assert send.options(limit_keys=["mine"]).bind("a").options.limit_keys == ("mine",)
+
+
+async def test_many_large_ones_go_in_several_requests() -> None:
+    app = tenure.App("memory://")
+
+    @app.task
+    async def keep(text: str) -> None: ...
+
+    async with app:
+        jobs = [job async for job in app.enqueue_many(keep.bind("x" * 20_000) for _ in range(2_000))]
+        assert [job.error for job in jobs] == [None] * 2_000
+
+
+async def test_unknown_durability_is_refused() -> None:
+    app, send = shop()
+    async with app:
+        with pytest.raises(Unsupported):
+            await send.options(durability="banana").enqueue("a")
+
+
+@pytest.mark.parametrize("run", ["async"])
+def test_mode_that_does_not_fit_the_function_is_refused(run: str) -> None:
+    with pytest.raises(InvalidRequest, match="no coroutine function"):
+        tenure.App("memory://").add_task(lambda: None, {"name": "task", "run": run})

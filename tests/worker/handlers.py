@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +123,39 @@ async def count(number: int, file: str) -> None:
     finally:
         os.close(handle)
     await asyncio.sleep(0)
+
+
+@app.task(run="process", max_attempts=1)
+def odd_progress(ctx: tenure.Context) -> str:
+    ctx.progress(33.3)  # type: ignore[arg-type]
+    return "odd"
+
+
+@app.task(run="process", max_attempts=1)
+def forks_and_returns() -> str:
+    """Both come back from here."""
+    os.fork()
+    return "forked"
+
+
+@app.task(run="process", max_attempts=1)
+def dies_and_leaves_a_child() -> None:
+    """The child holds the socket of its parent open."""
+    if os.fork() == 0:
+        time.sleep(20)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+opened: list[str] = []
+
+
+async def opening() -> AsyncIterator[list[str]]:
+    opened.append("open")
+    yield opened
+    opened.append("closed")
+
+
+@app.task(run="process")
+def depends_on_generator(found: list[str] = tenure.Depends(opening)) -> list[str]:
+    return list(found)

@@ -1,6 +1,7 @@
 """Handlers in processes: what they say, how they die, and that nobody else is harmed."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -140,3 +141,26 @@ async def test_process_that_died_while_it_had_nothing_to_do_costs_no_attempt() -
         job = await handlers.square.enqueue(5)
         assert await job.result(WAIT) == 25
         assert (await job.info()).attempt == 1
+
+
+@pytest.mark.parametrize("task", [handlers.odd_progress, handlers.forks_and_returns], ids=lambda task: task.name)
+async def test_answer_of_one_job_is_never_anothers(task: "tenure.Task[[], str]") -> None:
+    app.use("memory://")
+    async with app.worker(concurrency=1):
+        with contextlib.suppress(JobFailed):
+            await (await task.enqueue()).result(WAIT)
+        assert [await (await handlers.square.enqueue(n)).result(WAIT) for n in (2, 3, 4)] == [4, 9, 16]
+
+
+async def test_process_that_dies_and_leaves_a_child_gives_its_place_back() -> None:
+    app.use("memory://")
+    async with app.worker(concurrency=1):
+        with pytest.raises(JobFailed, match="SIGKILL"):
+            await (await handlers.dies_and_leaves_a_child.enqueue()).result(WAIT)
+        assert await (await handlers.square.enqueue(5)).result(WAIT) == 25
+
+
+async def test_asynchronous_dependency_is_open_while_the_handler_runs() -> None:
+    app.use("memory://")
+    async with app.worker(concurrency=1):
+        assert await (await handlers.depends_on_generator.enqueue()).result(WAIT) == ["open"]

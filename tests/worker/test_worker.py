@@ -5,6 +5,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,10 @@ import pytest
 import tenure
 from tenure.core.error import InvalidRequest, JobCancelled, JobFailed
 from tenure.core.request import Filter
+from tenure.server.config import Settings
+from tenure.server.server import Server
+from tenure.store.embedded.memory import MemoryStore
+from tests.worker.places import place
 
 WAIT = 20
 
@@ -710,3 +715,162 @@ async def test_threads_outlive_cancellations_at_any_moment() -> None:
                 await asyncio.sleep(0.001)
         assert worker.here.running == 0
         assert [await (await quick.enqueue(n)).result(WAIT) for n in range(8)] == list(range(8))
+
+
+async def test_one_settlement_that_is_refused_harms_no_other(url: str) -> None:
+    """They go to the store together."""
+    app = tenure.App(url)
+
+    @app.task(max_attempts=1)
+    async def work(n: int) -> str:
+        return "x" * 17 * 1024 * 1024 if n == 3 else "fine"
+
+    async with app:
+        jobs = [job async for job in app.enqueue_many(work.bind(n) for n in range(8))]
+        async with app.worker(concurrency=8):
+            for n, job in enumerate(jobs):
+                if n == 3:
+                    with pytest.raises(JobFailed):
+                        await job.result(WAIT)
+                else:
+                    assert await job.result(WAIT) == "fine"
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [lambda: tenure.Snooze("40000d"), lambda: tenure.Retry(after="40000d"), lambda: tenure.RateLimited("", "1s")],
+)
+async def test_outcome_that_no_store_takes_is_a_failure_with_its_reason(outcome: Any) -> None:
+    app = tenure.App("memory://")
+
+    @app.task(max_attempts=1)
+    async def work() -> None:
+        raise outcome()
+
+    async with app.worker():
+        with pytest.raises(JobFailed, match="is not accepted"):
+            await (await work.enqueue()).result(WAIT)
+
+
+async def test_lease_of_a_queue_is_renewed_in_time(url: str) -> None:
+    app = tenure.App(url)
+
+    @app.task(queue="short", max_attempts=3)
+    async def long() -> str:
+        await asyncio.sleep(2.5)
+        return "done"
+
+    async with app:
+        client = app.home.here
+        assert client is not None
+        await client.configure("queue", "short", lease_ms=1_000)
+        async with app.worker():
+            job = await long.enqueue()
+            assert await job.result(WAIT) == "done"
+            assert (await job.info()).delivery == 1
+
+
+async def test_those_who_wait_for_results_do_not_hold_up_the_work() -> None:
+    """More of them than a connection has calls."""
+    async with place("server", Path()) as url:
+        app = tenure.App(url)
+
+        @app.task
+        async def work(n: int) -> int:
+            return n
+
+        async with app:
+            jobs = [job async for job in app.enqueue_many(work.bind(n) for n in range(700))]
+            waiting = [asyncio.ensure_future(job.result(WAIT)) for job in jobs]
+            await asyncio.sleep(0.1)
+            async with app.worker():
+                assert await asyncio.gather(*waiting) == list(range(700))
+
+
+async def test_worker_goes_on_when_its_settlements_have_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.worker.worker.UNSETTLED_MAX", 5)
+    app = tenure.App("memory://")
+
+    @app.task
+    async def work() -> None: ...
+
+    async with app:
+        jobs = [job async for job in app.enqueue_many(work.bind() for _ in range(500))]
+        async with app.worker(concurrency=50):
+            for job in jobs:
+                await job.result(WAIT)
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_job_of_a_batch_that_is_cancelled_harms_no_other(in_thread: bool, url: str) -> None:
+    app = tenure.App(url)
+    loop = asyncio.get_running_loop()
+    started, go_on = asyncio.Event(), threading.Event()
+
+    def work_in_thread(numbers: list[int]) -> list[int]:
+        loop.call_soon_threadsafe(started.set)
+        go_on.wait(WAIT)
+        return numbers
+
+    async def work(numbers: list[int]) -> list[int]:
+        started.set()
+        while not go_on.is_set():
+            await asyncio.sleep(0.001)
+        return numbers
+
+    task = app.add_task(work_in_thread if in_thread else work, {"name": "work", "batch": 3})
+    async with app:
+        jobs = [job async for job in app.enqueue_many(task.bind(n) for n in range(3))]
+        async with app.worker() as worker:
+            await started.wait()
+            await jobs[0].cancel()
+            async with asyncio.timeout(WAIT):
+                while not any(attempt.stop for attempt in worker.running):
+                    await asyncio.sleep(0.001)
+            go_on.set()
+            assert [await job.result(WAIT) for job in jobs[1:]] == [1, 2]
+            with pytest.raises(JobCancelled):
+                await jobs[0].result(WAIT)
+
+
+async def test_stop_ends_though_the_server_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.worker.worker.DRAIN_S", 0.2)
+    monkeypatch.setattr("tenure.worker.worker.GOODBYE_S", 0.2)
+    server = Server(Settings(tcp_port=0, http=False, grpc=False), MemoryStore())
+    await server.start()
+    app = tenure.App(f"tenure://127.0.0.1:{server.tcp_port}")
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def work() -> None:
+        started.set()
+        await go_on.wait()
+
+    async with asyncio.timeout(WAIT), app, app.worker(stop="1s"):
+        await work.enqueue()
+        await started.wait()
+        await server.stop()
+        go_on.set()
+
+
+async def test_middleware_that_gives_up_stops_the_thread(url: str) -> None:
+    app = tenure.App(url)
+    ended = threading.Event()
+
+    @app.middleware
+    async def impatient(ctx: tenure.Context, call: Any) -> Any:
+        async with asyncio.timeout(0.05):
+            return await call()
+
+    @app.task(max_attempts=1)
+    def slow() -> None:
+        try:
+            while True:
+                pass
+        finally:
+            ended.set()
+
+    async with app.worker(concurrency=1):
+        with pytest.raises(JobFailed, match="Timeout"):
+            await (await slow.enqueue()).result(WAIT)
+        assert ended.is_set()

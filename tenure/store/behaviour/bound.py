@@ -119,6 +119,7 @@ STORES: Final[dict[str, Values]] = {
 WORKERS: Final[dict[str, Values]] = {
     "version": ([1, "v" * 257, True], ["", "1.2.3", "v" * 256]),
     "tasks": (["a", [1], [""], ["a", "a"], ["t" * 257]], [[], ["a", "b"]]),
+    "published": ([1, "p" * 262_145, True], ["", "{}", "p" * 262_144]),
     "leaving": ([1, "yes"], [False]),
 }
 CLAIMS: Final[dict[str, Values]] = {

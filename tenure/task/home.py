@@ -31,6 +31,7 @@ class Home:
         self._thread: LoopThread | None = None
         self._users = 0
         self._opening = threading.Lock()
+        self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         self._forgotten: list[object] = []  # of a parent process: not to be closed here
         _homes.add(self)
 
@@ -38,7 +39,16 @@ class Home:
 
     async def open(self) -> Client:
         """Put the connection into this loop. Opened twice, it is closed when the second is done with it."""
+        async with self._one_at_a_time():
+            return await self._open(asyncio.get_running_loop())
+
+    def _one_at_a_time(self) -> asyncio.Lock:
         loop = asyncio.get_running_loop()
+        if self._gate is None or self._gate[0] is not loop:
+            self._gate = (loop, asyncio.Lock())
+        return self._gate[1]
+
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> Client:
         if self._thread is not None:
             await asyncio.to_thread(self._stop_thread)
         if self._client is not None and self._loop is not loop and self._loop is not None and self._loop.is_closed():

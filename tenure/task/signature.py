@@ -53,6 +53,7 @@ class Signature:
         }
         self._is_simple = self._is_plain and self._required == set(self._positional) == {e.name for e in parameters}
         self._known = {each.name for each in parameters}
+        self.defaults = {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
         self.arguments = _struct(function, parameters, hints)
         self.names: tuple[str, ...] = self.arguments.__struct_fields__
         self.returns = _result_type(hints.get("return", Any))

@@ -73,6 +73,9 @@ class Task(Generic[P, R]):
         self._sender = sender
         self._by_arguments = {key: value for key, value in options.items() if key in BY_ARGUMENTS and callable(value)}
         self._given = {key: value for key, value in options.items() if key not in self._by_arguments}
+        for key in ("limit_keys", "tags"):  # read once per job, and a generator can be read once
+            if key in self._given and not isinstance(self._given[key], str):
+                self._given[key] = tuple(self._given[key])
         self._variants: dict[tuple[str, ...], Options] = {}
         update_wrapper(self, function)
         if settings.run == ASYNC and not inspect.iscoroutinefunction(function):
@@ -222,6 +225,7 @@ class Task(Generic[P, R]):
         trace = current_trace()
         if self._by_arguments or self.settings.search or trace:
             own = dict(own)
+            values = {**self.signature.defaults, **values}  # as the function will see them
             for key, choose in self._by_arguments.items():
                 if key == "limit_keys":
                     if options.limit_keys:

@@ -75,6 +75,12 @@ def place_of(task: Task[..., Any]) -> tuple[str, str, str]:
         rule = 'run="process" needs a function at the top of a module: another process has to find it'
         raise InvalidRequest("task", task.name, rule)
     module = sys.modules.get(function.__module__)
+    found: Any = module
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is not task and getattr(found, "function", None) is not function:
+        rule = f'run="process" needs the task under the name of its function, {function.__qualname__}'
+        raise InvalidRequest("task", task.name, rule)
     if function.__module__ != "__main__":
         return function.__module__, "", function.__qualname__
     spec = getattr(module, "__spec__", None)

@@ -471,3 +471,27 @@ async def test_unknown_durability_is_refused() -> None:
 def test_mode_that_does_not_fit_the_function_is_refused(run: str) -> None:
     with pytest.raises(InvalidRequest, match="no coroutine function"):
         tenure.App("memory://").add_task(lambda: None, {"name": "task", "run": run})
+
+
+async def test_keys_see_the_arguments_that_were_left_out() -> None:
+    app = tenure.App("memory://")
+
+    @app.task(unique_key=lambda to, subject: f"{to}:{subject}", tags=(tag for tag in ("a", "b")))
+    async def send(to: str, subject: str = "hello") -> None: ...
+
+    async with app:
+        job = await send.enqueue("ada")
+        assert (await send.enqueue("ada", subject="hello")).duplicate
+        assert not (await send.enqueue("ada", subject="other")).duplicate
+        assert (await job.info()).tags == ("a", "b")
+
+
+async def test_app_that_is_opened_twice_at_once_has_one_connection(tmp_path: Path) -> None:
+    app, send = shop(f"sqlite:///{tmp_path}/jobs.db")
+
+    async def use() -> int:
+        async with app:
+            return (await send.enqueue("a")).id
+
+    assert sorted(await asyncio.gather(*(use() for _ in range(5)))) == [1, 2, 3, 4, 5]
+    assert app.home.here is None

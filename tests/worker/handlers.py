@@ -159,3 +159,12 @@ async def opening() -> AsyncIterator[list[str]]:
 @app.task(run="process")
 def depends_on_generator(found: list[str] = tenure.Depends(opening)) -> list[str]:
     return list(found)
+
+
+misnamed = tenure.App("memory://")
+
+
+def plain() -> None: ...
+
+
+another_name = misnamed.task(run="process")(plain)

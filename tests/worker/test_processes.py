@@ -164,3 +164,9 @@ async def test_asynchronous_dependency_is_open_while_the_handler_runs() -> None:
     app.use("memory://")
     async with app.worker(concurrency=1):
         assert await (await handlers.depends_on_generator.enqueue()).result(WAIT) == ["open"]
+
+
+async def test_task_under_another_name_than_its_function_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="under the name of its function"):
+        async with handlers.misnamed.worker():
+            pass

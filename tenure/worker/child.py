@@ -126,6 +126,15 @@ def handle(ask: Ask, tasks: Tasks, line: Line, stop: Stop) -> Ended:
         return ended_by(error, task.settings)
 
 
+def resident_bytes() -> int:
+    """What this process has in memory. Not the most it ever had: that is inherited from the worker that started it."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def main() -> None:
     end_with_parent(signal.SIGKILL)
     line = Line(int(sys.argv[1]))
@@ -144,8 +153,7 @@ def main() -> None:
             ended = failed(error)
         if os.getpid() != process:
             os._exit(0)  # a fork that came back from the handler: the line is its parent's
-        resident_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        line.write(Finished(ask.number, ended, resident_bytes))
+        line.write(Finished(ask.number, ended, resident_bytes()))
 
 
 if __name__ == "__main__":

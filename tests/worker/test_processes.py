@@ -114,6 +114,8 @@ async def test_handler_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch:
 
 async def test_process_over_its_memory_is_replaced() -> None:
     app.use("memory://")
+    large = b"x" * 300 * 1024 * 1024  # what the worker itself has, or had, is not counted
+    assert large
     async with app.worker(concurrency=1, memory_bytes=200 * 1024 * 1024):
         small = [await (await handlers.leaks.enqueue(1)).result(WAIT) for _ in range(2)]
         assert small[0] == small[1]

@@ -60,8 +60,8 @@ def forks() -> int:
 
 @app.task(run="process")
 def runs_long(file: str) -> None:
-    Path(file).write_text("started")
     try:
+        Path(file).write_text("started")
         time.sleep(3600)
     finally:
         Path(file).write_text("stopped")
@@ -69,9 +69,9 @@ def runs_long(file: str) -> None:
 
 @app.task(run="process")
 def stubborn(file: str) -> None:
-    Path(file).write_text("started")
     while True:
         try:
+            Path(file).write_text("started")
             time.sleep(3600)
         except BaseException:
             pass

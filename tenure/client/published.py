@@ -8,18 +8,13 @@ from typing import Any
 
 import msgspec
 
-from tenure.core import bound, dependency, job
+from tenure.core import bound
 from tenure.core.job import DEFAULT_OPTIONS, Options
 from tenure.core.retry import Backoff
+from tenure.wire.option import CHOICES
 
-PUBLISHED_BYTES_MAX = bound.PUBLISHED_BYTES_MAX
 ALWAYS = ("queue", "codec")
 NEVER = ("task",)
-CHOICES: dict[str, tuple[str, ...]] = {
-    "on_conflict": job.CONFLICT_NAMES,
-    "debounce_mode": job.DEBOUNCE_NAMES,
-    "dependency_policy": dependency.POLICY_NAMES,
-}
 
 
 class Published(msgspec.Struct):
@@ -61,7 +56,7 @@ def publish(tasks: dict[str, Published]) -> str:
     """Without the schemas, or not at all, where it would be too much for the store."""
     for shown in (tasks, {name: Published(task.options) for name, task in tasks.items()}):
         text = msgspec.json.encode(shown)
-        if len(text) <= PUBLISHED_BYTES_MAX:
+        if len(text) <= bound.PUBLISHED_BYTES_MAX:
             return text.decode()
     return ""
 

@@ -1,10 +1,11 @@
 """The options of jobs and tasks as people write them, and the values of the contract they become."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypedDict
 
 from tenure.client.client import split_fields
+from tenure.core import bound
 from tenure.core.duration import Duration
 from tenure.core.error import InvalidRequest
 from tenure.core.job import Extras, Options
@@ -62,8 +63,6 @@ OF_TASKS = frozenset(JobOptions.__annotations__) - {
     "trace",
 }
 
-ByArguments = Callable[..., Any]
-
 
 def instant_ms(field: str, value: object) -> int:
     """Milliseconds since 1970 from a time with a zone, or from seconds."""
@@ -92,24 +91,9 @@ def read_options(fields: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
     for name in ("limit_keys", "tags"):
         if name in plain:
             plain[name] = tuple(plain[name])
-    own = {name: plain.pop(name) for name in EXTRAS if name in plain}
+    own = {name: plain.pop(name) for name in bound.EXTRA_RULES if name in plain}
     options, _ = split_fields(plain)
     return options, own
-
-
-EXTRAS = (
-    "custom_id",
-    "unique_key",
-    "idempotency_key",
-    "debounce_key",
-    "depends_on",
-    "group",
-    "run_at",
-    "expires_at",
-    "tags",
-    "metadata",
-    "trace",
-)
 
 
 def extras_of(own: dict[str, Any]) -> Extras | None:

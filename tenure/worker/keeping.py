@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from tenure.worker.attempt import Attempt
-from tenure.worker.table import Table
+from tenure.worker.table import TOKEN_MAX, Table
 
 log = logging.getLogger("tenure.worker")
 
@@ -85,7 +85,7 @@ class Keeping:
         self._table.close()
 
     def hold(self, attempt: Attempt) -> None:
-        if not self._free:
+        if not self._free or len(attempt.token) > TOKEN_MAX:
             return  # more than were foreseen: the loop renews them
         attempt.slot = self._free.pop()
         self._uses += 1

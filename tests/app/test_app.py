@@ -1,6 +1,7 @@
 """An app: tasks by name, options, enqueueing from wherever one is."""
 
 import asyncio
+import inspect
 import json
 import os
 import subprocess
@@ -495,3 +496,21 @@ async def test_app_that_is_opened_twice_at_once_has_one_connection(tmp_path: Pat
 
     assert sorted(await asyncio.gather(*(use() for _ in range(5)))) == [1, 2, 3, 4, 5]
     assert app.home.here is None
+
+
+def test_every_call_of_a_handle_has_a_twin_without_await() -> None:
+    calls = {
+        name
+        for name, found in vars(tenure.Job).items()
+        if not name.startswith("_") and (inspect.iscoroutinefunction(found) or inspect.isasyncgenfunction(found))
+    }
+    assert calls == {"cancel", "explain", "info", "logs", "replay", "result", "state", "stream"}
+    assert {f"{name}_sync" for name in calls} <= vars(tenure.Job).keys()
+
+
+def test_jobs_are_cancelled_and_replayed_without_a_loop() -> None:
+    app, send = shop()
+    assert send.enqueue_sync("a").cancel_sync() == "cancelled"
+    with pytest.raises(Conflict):
+        send.enqueue_sync("a").replay_sync()
+    app.close_sync()

@@ -33,8 +33,11 @@ SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
 # What lies around the engine is not compiled: its suites run once, on the compiled engine where there is one.
 AROUND := tests/conformance/test_server.py tests/conformance/test_joined.py $(addprefix tests/,http grpc server security client task worker app cli \
-	testing integration examples backup)
+	testing integration examples backup lake)
 ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(AROUND)); fi)
+# One session of Spark for all of its tests: by itself, not side by side.
+SPARK := tests/spark
+HAS_JAVA := command -v java > /dev/null || [ -n "$${JAVA_HOME:-}" ]
 
 HAS_COMPILED := [ "$${TENURE_COMPILE:-}" != 0 ] && [ -f $(COMPILED_STAMP) ]
 IS_CURRENT := [ -z "$$(find tenure -name '*.py' -newer $(COMPILED_STAMP))" ]
@@ -49,7 +52,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run demo test check format bench model simulate kill share crash damage lock proto dist clean FORCE
+.PHONY: help setup compile run demo test java check format bench model simulate kill share crash damage lock proto dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,18 +87,26 @@ demo: setup ## Show the main job being done: fair claims, a stalled worker, a ca
 	@if $(HAS_COMPILED) && $(IS_CURRENT); then $(COMPILED_ENV) $(BIN)/python -m tenure.demo $(ARGS); \
 	else $(INTERPRETED_ENV) $(BIN)/python -m tenure.demo $(ARGS); fi
 
-test: setup compile ## Check format, lint and types, then run the tests on both builds
+test: setup compile java ## Check format, lint and types, then run the tests on both builds
 	$(statics)
-	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ONCE) $(ARGS)
-	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS); else \
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=$(SPARK) $(ONCE) $(ARGS)
+	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=$(SPARK) $(ARGS); else \
 	echo; echo "********************************************************************"; \
 	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \
 	echo "********************************************************************"; fi
+	@if $(HAS_JAVA); then set -x; $(call with_compiled,$(BIN)/python -m pytest $(SPARK)); else \
+	echo "NOTICE: THE TESTS ON SPARK WERE NOT RUN: there is no Java; see make java"; fi
+
+java: ## Install Java 17 for Spark where it is missing and may be installed (Debian)
+	@if $(HAS_JAVA); then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless; \
+	else echo "NOTICE: Spark needs Java 17 or later: install openjdk-17-jre-headless, or set JAVA_HOME"; fi
 
 check: setup ## Check format, lint, types and imports, then run the fast tests interpreted
 	$(statics)
 	$(INTERPRETED_ENV) $(BIN)/python -m pytest -q tests/unit/test_imports.py
-	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --ignore=tests/unit/test_imports.py $(ARGS)
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --ignore=tests/unit/test_imports.py --ignore=$(SPARK) $(ARGS)
 
 format: setup ## Format the code and apply the safe lint fixes
 	$(BIN)/ruff check --fix-only .
@@ -124,7 +135,8 @@ damage: setup compile ## Harm files in many ways and open them, on the compiled 
 
 lock: setup ## Write the lock files anew (ARGS=--upgrade for the newest versions)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--custom-compile-command "make lock" $(ARGS) pyproject.toml requirements/dev.in -o requirements/dev.txt
+	--custom-compile-command "make lock" $(ARGS) pyproject.toml requirements/dev.in requirements/lake.in requirements/spark.in \
+	-o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock" -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 

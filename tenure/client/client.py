@@ -4,7 +4,7 @@
 """
 
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ from tenure.core.clock import Now
 from tenure.core.duration import Duration, milliseconds
 from tenure.core.error import Error, Forbidden, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
-from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, StreamItem
+from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, Scanned, StreamItem
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Settle
 from tenure.core.state import (
     SETTLE_CANCEL,
@@ -46,6 +46,7 @@ DURATIONS = {
     "keep_completed": "keep_completed_ms",
     "keep_failed": "keep_failed_ms",
 }
+SCAN_PAGE = 10_000
 # The zero cases of retention, by their own names.
 ZEROES = {"remove_on_complete": "keep_completed_ms", "remove_on_fail": "keep_failed_ms"}
 
@@ -407,6 +408,27 @@ class Client:
         """The contract's own verb: a page, and the cursor to go on from; waits for the first event if there is none."""
         wait_ms = milliseconds("wait", wait)
         return await self._store.events(self._context, cursor, limit, wait_ms, self._now())
+
+    async def scan_bounds(self, table: str) -> Scanned:
+        """How far a table reaches now: `first` and `last` of events (by `seq`) or jobs (by `id`)."""
+        return await self._store.scan(self._context, bound.make_scan(table), self._now())
+
+    async def scan_page(
+        self,
+        table: str,
+        *,
+        after: int,
+        upto: int,
+        limit: int = SCAN_PAGE,
+        queue: str = "",
+        states: Sequence[str] = (),
+        types: Sequence[str] = (),
+        columns: Sequence[str] = (),
+    ) -> Scanned:
+        """Rows with after < number <= upto in columns (`core.table`; `lake.arrow` makes Arrow of them). The next page
+        begins after `next`; there is none when that is `upto`."""
+        scan = bound.make_scan(table, after, upto, limit, queue, tuple(states), tuple(types), tuple(columns))
+        return await self._store.scan(self._context, scan, self._now())
 
     async def events(self, cursor: str = "", follow: Duration = 0) -> AsyncIterator[Event]:
         """Events after the cursor; with `follow`, new ones too, until none came for that long."""

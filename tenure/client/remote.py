@@ -24,9 +24,10 @@ from tenure.core.record import (
     JobPage,
     JobRecord,
     LoadReport,
+    Scanned,
     StreamItem,
 )
-from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.state import SETTLE_RELEASE
 from tenure.core.tenant import Context, OpId
 from tenure.store.contract import Capabilities
@@ -328,6 +329,25 @@ class RemoteStore:
 
     async def load(self, context: Context, load: Load, now: Now) -> LoadReport:
         return cast("LoadReport", await self._call("load", context, (load,)))
+
+    async def scan(self, context: Context, scan: Scan, now: Now) -> Scanned:
+        """As `find`: a page that is too large for a message is made shorter."""
+        while True:
+            try:
+                return cast("Scanned", await self._call("scan", context, (scan,)))
+            except PayloadTooLarge:
+                if scan.limit < 2:
+                    raise
+                scan = Scan(
+                    scan.table,
+                    scan.after,
+                    scan.upto,
+                    scan.limit // 2,
+                    scan.queue,
+                    scan.states,
+                    scan.types,
+                    scan.columns,
+                )
 
 
 SWEEP_MS = 600_000

@@ -5,17 +5,17 @@ would block that loop; use the async client there.
 """
 
 import ssl
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from tenure.client.client import Client, Enqueued, Leased, Settled, connect
+from tenure.client.client import SCAN_PAGE, Client, Enqueued, Leased, Settled, connect
 from tenure.client.loop import LoopThread
 from tenure.client.published import Published
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.duration import Duration
 from tenure.core.error import Unavailable
-from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, StreamItem
+from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, Scanned, StreamItem
 from tenure.core.request import Append, Batch, Change, Claim, Extend, Filter, Settle
 from tenure.core.tenant import DEFAULT_TENANT
 from tenure.store.contract import Capabilities
@@ -213,6 +213,34 @@ class SyncClient:
 
     def event_page(self, cursor: str = "", limit: int = 1_000, wait: Duration = 0) -> EventPage:
         return self._run(self._client.event_page(cursor, limit, wait))
+
+    def scan_bounds(self, table: str) -> Scanned:
+        return self._run(self._client.scan_bounds(table))
+
+    def scan_page(
+        self,
+        table: str,
+        *,
+        after: int,
+        upto: int,
+        limit: int = SCAN_PAGE,
+        queue: str = "",
+        states: Sequence[str] = (),
+        types: Sequence[str] = (),
+        columns: Sequence[str] = (),
+    ) -> Scanned:
+        return self._run(
+            self._client.scan_page(
+                table,
+                after=after,
+                upto=upto,
+                limit=limit,
+                queue=queue,
+                states=states,
+                types=types,
+                columns=columns,
+            )
+        )
 
     def events(self, cursor: str = "", follow: Duration = 0) -> Iterator[Event]:
         """Page by page: what a page has is given before the next one is waited for."""

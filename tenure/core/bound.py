@@ -10,9 +10,13 @@ from typing import Final
 
 from tenure.core import dependency, job, retry
 from tenure.core.error import InvalidRequest, PayloadTooLarge
+from tenure.core.event import EVENT_NAMES
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
-from tenure.core.request import CLAIM_BYTES_MAX, Claim, Failure, Pick
+from tenure.core.request import CLAIM_BYTES_MAX, Claim, Failure, Pick, Scan
+from tenure.core.state import STATE_NAMES
+from tenure.core.table import COLUMNS
+from tenure.core.table import PAGE_MAX as SCAN_PAGE_MAX
 
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
@@ -414,6 +418,42 @@ def _picks(queues: object) -> tuple[Pick, ...]:
             raise InvalidRequest("queues", queue, "each must be a queue's name or a prefix ending in *")
         picks[queue] = Pick(queue, as_int(_integer(1, WEIGHT_MAX)("weight", weight)))
     return tuple(picks.values())
+
+
+def make_scan(
+    table: object,
+    after: object = 0,
+    upto: object = 0,
+    limit: object = 0,
+    queue: object = "",
+    states: object = (),
+    types: object = (),
+    columns: object = (),
+) -> Scan:
+    """`states` are those of jobs and `types` those of events; none of either is all."""
+    choice(tuple(COLUMNS))("table", table)
+    kind = str(table)
+    chosen_states = _some("states", states, STATE_NAMES if kind == "jobs" else ())
+    return Scan(
+        kind,
+        as_int(_integer(0, ID_MAX)("after", after)),
+        as_int(_integer(0, ID_MAX)("upto", upto)),
+        as_int(_integer(0, SCAN_PAGE_MAX)("limit", limit)),
+        str(name("queue", queue)) if queue else "",
+        sum(1 << STATE_NAMES.index(state) for state in set(chosen_states)),
+        _some("types", types, EVENT_NAMES if kind == "events" else ()),
+        _some("columns", columns, COLUMNS[kind]),
+    )
+
+
+def _some(field: str, values: object, known: tuple[str, ...]) -> tuple[str, ...]:
+    if not isinstance(values, (list, tuple)):
+        raise InvalidRequest(field, values, "it must be a list of names")
+    for value in values:
+        if value not in known:
+            rule = "this table has none" if not known else "there is no such one; " + nearest(str(value), known)
+            raise InvalidRequest(field, value, rule)
+    return tuple(dict.fromkeys(str(value) for value in values))
 
 
 def make_failure(

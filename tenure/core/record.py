@@ -1,5 +1,7 @@
 """What is read of a job, an event, a queue: frozen values, one name per field on every layer."""
 
+from typing import Any
+
 import msgspec
 
 
@@ -203,6 +205,17 @@ class JobPage(msgspec.Struct, frozen=True):
 class EventPage(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
     cursor: str
+
+
+class Scanned(msgspec.Struct, frozen=True):
+    """A page of a table in columns, see `core.table`. The table now reaches from `first` to `last`; all up to `next`
+    was looked at, so the next page begins after it. A page may be short or empty and still not be the last."""
+
+    first: int
+    last: int
+    next: int = 0
+    rows: int = 0
+    columns: dict[str, Any] = {}
 
 
 class DeadLetterGroup(msgspec.Struct, frozen=True, kw_only=True):

@@ -290,3 +290,29 @@ class Load:
         self.chunk = chunk
         self.batch = batch
         self.parts = parts
+
+
+class Scan:
+    """Rows of a table whose number, `seq` of events and `id` of jobs, is over `after` and at most `upto`, in the order
+    of the numbers. With `limit` 0 only the bounds of the table are asked for.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        after: int = 0,
+        upto: int = 0,
+        limit: int = 0,
+        queue: str = "",
+        states: int = 0,
+        types: tuple[str, ...] = (),
+        columns: tuple[str, ...] = (),
+    ) -> None:
+        self.table = table
+        self.after = after
+        self.upto = upto
+        self.limit = limit
+        self.queue = queue
+        self.states = states
+        self.types = types
+        self.columns = columns

@@ -13,8 +13,17 @@ from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.blob import Blob
 from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, JobNotFound
-from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
-from tenure.core.request import EMIT, LOG, Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.record import (
+    DeadLetterGroup,
+    EventPage,
+    Explanation,
+    JobPage,
+    JobRecord,
+    LoadReport,
+    Scanned,
+    StreamItem,
+)
+from tenure.core.request import EMIT, LOG, Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.state import RUNNING, SETTLE_RELEASE, is_terminal
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine import query
@@ -29,6 +38,7 @@ from tenure.engine.job import Job
 from tenure.engine.load import load
 from tenure.engine.place import side_of
 from tenure.engine.redo import take
+from tenure.engine.scan import scan
 from tenure.engine.session import CHANGE, CLAIM, ENQUEUE, NOT_SEEN, SETTLE, look_up, note, note_sweep, still_leased
 from tenure.engine.settle import append, extend, settle
 from tenure.engine.unsaved import Unsaved
@@ -351,6 +361,10 @@ class Engine:
         tenant = "" if ANY_TENANT in context.tenants else context.tenant
         found, upto = log.read(after, limit, tenant, EVENT_RUNS_PER_READ)
         return EventPage(tuple(found), f"e{upto}")
+
+    def scan(self, context: Context, asked: Scan, now: Now) -> Scanned:
+        self._end(self._begin(now))
+        return scan(self._w, context, asked)
 
     def come_again(self, wait_ms: int, now: Now) -> None:
         """Somebody waits for events or items until then: let `tick` ask to be called."""

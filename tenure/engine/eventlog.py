@@ -337,12 +337,9 @@ class EventLog:
 
         `runs_max` bounds how much of other tenants' history is passed over in one call.
         """
-        self._close()
-        if after + 1 < self.oldest():
-            raise EventsLost(int(self.oldest()))
         found: list[Event] = []
         upto: i64 = after
-        for chunk in self._chunks_after(after):
+        for chunk in self.chunks_after(after):
             data = chunk.data
             at: i64 = 0
             while at < len(data):
@@ -361,7 +358,11 @@ class EventLog:
                 at += size
         return found, int(upto)
 
-    def _chunks_after(self, after: i64) -> list[Chunk]:
+    def chunks_after(self, after: i64) -> list[Chunk]:
+        """The next ones with events after that number, some of them at least."""
+        self._close()
+        if after + 1 < self.oldest():
+            raise EventsLost(int(self.oldest()))
         low: i64 = 0
         high: i64 = len(self._chunks)
         while low < high:

@@ -121,6 +121,9 @@ JOBS: Final = pa.schema(
         ("keep_failed_count", pa.int64()),
         ("unique_key", pa.string()),
         ("idempotency_key", pa.string()),
+        # The name of a payload or result that is in the blob store; its bytes are not in the row.
+        ("payload_blob", pa.string()),
+        ("result_blob", pa.string()),
     ]
 )
 

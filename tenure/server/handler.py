@@ -47,6 +47,7 @@ ROLES = {
     "groups": OPERATOR,
     "explain": OPERATOR,
     "events": OPERATOR,
+    "scan": OPERATOR,
     "obliterate": OPERATOR,
 }
 SUBJECT_ROLES = {
@@ -332,6 +333,9 @@ class Handler:
         elif verb == "count":
             counts = await call(context, asked, now)
             return {queue: states for queue, states in counts.items() if caller.reaches(queue)}
+        elif verb == "scan":
+            if not caller.reaches(asked.queue or "*"):
+                raise Forbidden(f"the token {caller.name!r} must name a queue that it reaches")
         elif verb == "groups":
             if not caller.reaches(asked or "*"):
                 raise Forbidden(f"the token {caller.name!r} must name a queue that it reaches")

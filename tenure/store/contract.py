@@ -1,4 +1,4 @@
-"""What a store is: sixteen verbs, batch first, and a statement of what it can do.
+"""What a store is: seventeen verbs, batch first, and a statement of what it can do.
 
 Every verb takes the context (who asks) and `now`, and is one atomic step: it happens whole, or it answers an error and
 nothing happened. Items of a batch succeed or fail one by one unless the batch is `atomic`. Requests are made by
@@ -29,9 +29,10 @@ from tenure.core.record import (
     JobPage,
     JobRecord,
     LoadReport,
+    Scanned,
     StreamItem,
 )
-from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.tenant import Context
 
 VERBS = (
@@ -51,6 +52,7 @@ VERBS = (
     "append",
     "stream",
     "load",
+    "scan",
 )
 
 
@@ -72,6 +74,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     schedules: bool = False
     flows: bool = False
     blobs: bool = False
+    scans: bool = True
 
 
 class Store(Protocol):
@@ -127,6 +130,9 @@ class Store(Protocol):
         """Log lines or emitted items from `offset` on."""
 
     async def load(self, context: Context, load: Load, now: Now) -> LoadReport: ...
+
+    async def scan(self, context: Context, scan: Scan, now: Now) -> Scanned:
+        """A page of a table in columns, for bulk readers; `EventsLost` when it asks for events that are not kept."""
 
 
 Told = Callable[[Claimed | None, Error | None], None]

@@ -552,6 +552,20 @@ class Subscribe(Command, tag="SUBSCRIBE", kw_only=True):
     events: Few[str] | None = None
 
 
+class ScanTable(Command, tag="SCAN", kw_only=True):
+    """Rows in bulk. Without a `limit` it asks how far the table reaches, and for `parts` to read it in."""
+
+    table: str
+    parts: int = 0
+    after: int = 0
+    upto: int = 0
+    limit: int = 0
+    queue: str = ""
+    states: Few[str] = []
+    types: Few[str] = []
+    columns: Few[str] = []
+
+
 class Unsubscribe(Command, tag="UNSUBSCRIBE", kw_only=True):
     id: str | int | None = None
 
@@ -563,7 +577,7 @@ def _kinds(kind: type[Command]) -> list[type[Command]]:
 # Commands of the protocol whose features are not there yet.
 UNSUPPORTED = frozenset(
     {
-        *("METRICS", "CLUSTER", "SCAN", "TOKEN", "WEBHOOK", "BLOB"),
+        *("METRICS", "CLUSTER", "TOKEN", "WEBHOOK", "BLOB"),
         *("CRON", "CRONDELETE", "CRONLIST", "CRONPAUSE", "CRONRUN", "CRONNEXT"),
         *("FLOW", "GETCHILDREN", "FLOWGET", "FLOWCANCEL", "FLOWREPLAY"),
     }

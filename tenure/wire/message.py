@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
+from tenure.core.record import (
+    DeadLetterGroup,
+    EventPage,
+    Explanation,
+    JobPage,
+    JobRecord,
+    LoadReport,
+    Scanned,
+    StreamItem,
+)
 from tenure.wire import value
 from tenure.wire.value import Wire, WireContext
 
@@ -177,4 +186,5 @@ VERBS: dict[str, Verb] = {
     "append": _core(value.WireAppend, value.pack_append, value.unpack_append, int),
     "stream": _plain(Stream, list[StreamItem]),
     "load": _core(value.WireLoad, value.pack_load, value.unpack_load, LoadReport),
+    "scan": _core(value.WireScan, value.pack_scan, value.unpack_scan, Scanned),
 }

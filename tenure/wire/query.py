@@ -1,11 +1,12 @@
 """Commands that read: jobs, counts, events."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from tenure.core import bound
 from tenure.core.error import JobCancelled, JobFailed, JobNotFound
-from tenure.core.record import EventPage, JobPage, JobRecord
+from tenure.core.record import EventPage, JobPage, JobRecord, Scanned
 from tenure.wire import command as c
 from tenure.wire.format import shown
 from tenure.wire.speech import Call, Fields, Speech
@@ -120,6 +121,29 @@ def events(s: Speech, m: c.ReadEvents) -> Call:
 
     wait_ms = bound.as_int(bound.wait_ms("timeout", m.timeout))
     return Call("events", (cursor_of(m.after), m.limit, wait_ms), say)
+
+
+PARTS_MAX = 10_000
+
+
+def scan(s: Speech, m: c.ScanTable) -> Call:
+    def say(found: Scanned) -> Fields:
+        if m.limit:
+            return {"scan": found}
+        return {"scan": found, "parts": split(found, m.parts)}
+
+    bound.whole(0, PARTS_MAX)("parts", m.parts)
+    asked = bound.make_scan(m.table, m.after, m.upto, m.limit, m.queue, m.states, m.types, m.columns)
+    return Call("scan", (asked,), say)
+
+
+def split(found: Scanned, parts: int) -> list[tuple[int, int]]:
+    """What there is now, in at most so many parts of the same length: after which number, up to which."""
+    low, high = found.first - 1, found.last
+    if high <= low or not parts:
+        return []
+    ends = sorted({low + (high - low) * part // parts for part in range(parts + 1)})
+    return list(pairwise(ends))
 
 
 def wanted(event: Any, queue: str, types: list[str] | None) -> bool:

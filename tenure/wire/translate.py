@@ -75,4 +75,5 @@ TRANSLATORS: dict[type[Command], Translator] = {
     c.StoreSettings: lambda s, m: manage.configure(request.STORE, "store", m),
     c.Workers: lambda s, m: manage.configure(request.WORKER, m.name, m),
     c.ReadEvents: query.events,
+    c.ScanTable: query.scan,
 }

@@ -4,6 +4,7 @@ A struct has the fields of the class that it stands for, in the order of its con
 What the jobs of a batch or of a claim share is sent once.
 """
 
+from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, cast
@@ -14,9 +15,23 @@ from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
-from tenure.core.record import Ended, Failed, Past, Progress
-from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Load, Pick, Settle
+from tenure.core.record import Ended, Failed, Past, Progress, Scanned
+from tenure.core.request import (
+    Append,
+    Batch,
+    Change,
+    Claim,
+    Configure,
+    Extend,
+    Failure,
+    Filter,
+    Load,
+    Pick,
+    Scan,
+    Settle,
+)
 from tenure.core.retry import Backoff
+from tenure.core.table import JOB_BYTES
 from tenure.core.tenant import Context, OpId
 
 T = TypeVar("T")
@@ -404,6 +419,25 @@ def unpack_load(message: WireLoad) -> Load:
     return _restore(Load, message, batch=None if message.batch is None else unpack_batch(message.batch))
 
 
+class WireScan(Wire):
+    table: str
+    after: int
+    upto: int
+    limit: int
+    queue: str
+    states: int
+    types: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def pack_scan(scan: Scan) -> WireScan:
+    return _mirror(WireScan, scan)
+
+
+def unpack_scan(message: WireScan) -> Scan:
+    return _restore(Scan, message)
+
+
 # Answers.
 
 
@@ -536,3 +570,25 @@ def extend_decoder(code: int, data: memoryview) -> object:
     if code == BACKOFF:
         return _restore(Backoff, msgspec.msgpack.decode(data, type=WireBackoff))
     raise ValueError(f"extension {code} is not known")
+
+
+# Columns of tables: JSON has no bytes, and no numbers as keys.
+
+
+def columns_of(scanned: Scanned) -> Scanned:
+    """What was read of a page, in whichever format, as the store answered it."""
+    return msgspec.structs.replace(
+        scanned, columns={name: _column(name, column) for name, column in scanned.columns.items()}
+    )
+
+
+def _column(name: str, column: Any) -> object:
+    if isinstance(column, str):
+        return b64decode(column)
+    if isinstance(column, dict):
+        return {int(row): value for row, value in column.items()}
+    if name in JOB_BYTES:
+        return [b64decode(value) if isinstance(value, str) else value for value in column]
+    if len(column) == 2 and isinstance(column[1], str) and isinstance(column[0], list):
+        return [column[0], b64decode(column[1])]
+    return column

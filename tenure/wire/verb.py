@@ -17,9 +17,10 @@ from tenure.core.record import (
     JobPage,
     JobRecord,
     LoadReport,
+    Scanned,
     StreamItem,
 )
-from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.state import STATE_NAMES
 from tenure.core.tenant import Context
 from tenure.wire import value
@@ -110,6 +111,10 @@ class Items(Struct):
 
 class Loaded(Struct):
     load: LoadReport
+
+
+class Rows(Struct):
+    scan: Scanned
 
 
 class Verb(NamedTuple):
@@ -309,6 +314,21 @@ def _load(form: Format, load: Load) -> Fields:
     return fields
 
 
+def _scan(form: Format, scan: Scan) -> Fields:
+    states = [name for at, name in enumerate(STATE_NAMES) if scan.states >> at & 1]
+    return {
+        "cmd": "SCAN",
+        "table": scan.table,
+        "after": scan.after,
+        "upto": scan.upto,
+        "limit": scan.limit,
+        "queue": scan.queue,
+        "states": states,
+        "types": scan.types,
+        "columns": scan.columns,
+    }
+
+
 VERBS: dict[str, Verb] = {
     "enqueue": Verb(_enqueue, Answered, lambda found: value.unpack_answers(found.answers)),
     "claim": Verb(_claim, Leased, lambda found: value.unpack_claimed(found.claimed)),
@@ -351,4 +371,5 @@ VERBS: dict[str, Verb] = {
     "append": Verb(_append, Appended, lambda found: found.offset or found.progress),
     "stream": Verb(_stream, Items, lambda found: found.items),
     "load": Verb(_load, Loaded, lambda found: found.load),
+    "scan": Verb(_scan, Rows, lambda found: value.columns_of(found.scan)),
 }

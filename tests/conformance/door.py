@@ -12,7 +12,7 @@ from tenure.server.auth import hash_token
 from tenure.server.config import Settings, Token
 from tenure.server.server import Server
 from tenure.store.behaviour.rig import spin
-from tenure.store.conformance import Behaviour, check
+from tenure.store.conformance import BEHAVIOURS, Behaviour, check
 from tenure.store.contract import VERBS, Capabilities, Store
 from tenure.store.embedded.memory import MemoryStore
 from tenure.wire.format import Format
@@ -25,6 +25,10 @@ WITHOUT_CONNECTION = {
     "connection_that_lost_its_lease_must_name_the_token": NO_CONNECTION,
     "what_was_leased_to_a_lost_answer_is_released_at_once": "an answer that is written is the client's, read or not",
 }  # what doors cannot show where each request stands alone
+
+WITHOUT_SCANS = {
+    behaviour.name: "bulk reads go over TCP and Unix sockets" for behaviour in BEHAVIOURS if "scans" in behaviour.needs
+}
 
 Connect = Callable[[Server, str], RemoteStore]
 

@@ -24,6 +24,8 @@ PACKAGES: Final = (
     "server",
     "server/http",
     "server/grpc",
+    "lake",
+    "spark",
 )
 
 

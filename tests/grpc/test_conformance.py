@@ -6,11 +6,12 @@ from tenure.server.config import Settings
 from tenure.server.server import Server
 from tenure.store.conformance import BEHAVIOURS, Behaviour, name_of
 from tenure.wire.format import MSGPACK_FORMAT
-from tests.conformance.door import WITHOUT_CONNECTION, check_behind
+from tests.conformance.door import WITHOUT_CONNECTION, WITHOUT_SCANS, check_behind
 from tests.grpc.store import GrpcStore
 
 CANNOT = {
     **WITHOUT_CONNECTION,
+    **WITHOUT_SCANS,
     "wrong_field_of_a_record_is_refused_by_name": "fields have types: a value of another one cannot be said",
 }
 

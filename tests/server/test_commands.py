@@ -472,6 +472,28 @@ async def _events(s: Stage) -> None:
     assert (await s.do("EVENTS", after=page["cursor"]))["events"] == []
 
 
+@scene("SCAN")
+async def _scan(s: Stage) -> None:
+    ids = [await s.push() for _ in range(4)]
+    await s.push(queue="image")
+    told = await s.do("SCAN", table="jobs", parts=2)
+    assert (told["scan"]["first"], told["scan"]["last"]) == (ids[0], ids[-1] + 1)
+    assert told["parts"][0][0] == ids[0] - 1
+    assert told["parts"][-1][1] == ids[-1] + 1
+    found: list[int] = []
+    for after, upto in told["parts"]:
+        page = await s.do("SCAN", table="jobs", after=after, upto=upto, limit=10, queue="mail", columns=["id"])
+        assert page["scan"]["next"] == upto
+        found += page["scan"]["columns"]["id"] if page["scan"]["rows"] else []
+    assert found == ids
+    page = await s.do("SCAN", table="events", after=0, upto=99, limit=2, types=["enqueued"])
+    assert (page["scan"]["rows"], page["scan"]["next"]) == (2, 2)
+    assert page["scan"]["columns"]["type"][0] == ["enqueued"]
+    assert await s.refused("SCAN", table="secrets") == "InvalidRequest"
+    assert await s.refused("SCAN", table="jobs", columns=["password"]) == "InvalidRequest"
+    assert await s.refused("SCAN", table="jobs", parts=10_001) == "InvalidRequest"
+
+
 @scene("SUBSCRIBE", "UNSUBSCRIBE")
 async def _subscribe(s: Stage) -> None:
     await s.do("SUBSCRIBE", queue="mail", events=["enqueued", "leased"], reqId="sub")

@@ -87,6 +87,7 @@ OTHERS: Final[list[tuple[str, Message, int]]] = [
     ("LIMIT", {"key": "k"}, OP),
     ("WORKERS", {}, W | OP),
     ("EVENTS", {}, OP),
+    ("SCAN", {"table": "jobs"}, OP),
     ("TENANT", {}, A),
     ("SETTINGS", {}, A),
     ("LOAD", {"load_id": "l", "step": "abort"}, P | A),
@@ -265,6 +266,8 @@ async def test_what_is_listed_is_ones_own(world: World) -> None:
     assert (await mine.do("GETJOBS"))["jobs"] == []
     assert (await mine.do("DLQ"))["jobs"] == []
     assert (await mine.do("EVENTS"))["events"] == []
+    for table in ("events", "jobs"):
+        assert (await mine.do("SCAN", table=table, upto=10_000, limit=100))["scan"]["rows"] == 0
     assert (await mine.do("GETJOBCOUNTS"))["queues"] == {}
     assert (await mine.do("PULL", queue="*", tenants=["*"], timeout=0))["job"] is None
 
@@ -376,6 +379,11 @@ async def test_queues_within_reach_can_be_used(scoped: World) -> None:
     assert (await mine.do("PULL", queue="image-*", timeout=0))["job"] is None
     assert (await mine.do("LISTQUEUES"))["queues"] == ["image-small", "mail"]
     assert {event["queue"] for event in (await mine.do("EVENTS"))["events"]} == {"image-small", "mail"}
+    for table in ("events", "jobs"):
+        asked = {"table": table, "upto": 10_000, "limit": 100}
+        assert (await mine.do("SCAN", queue="mail", **asked))["scan"]["rows"] > 0
+        assert (await mine.ask("SCAN", **asked))["code"] == "Forbidden"
+        assert (await mine.ask("SCAN", queue="secret", **asked))["code"] == "Forbidden"
     assert (await mine.do("STATS"))["queues"] == 2
 
 

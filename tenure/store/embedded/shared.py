@@ -19,8 +19,17 @@ from typing import cast
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
 from tenure.core.error import Unavailable
-from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
-from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.record import (
+    DeadLetterGroup,
+    EventPage,
+    Explanation,
+    JobPage,
+    JobRecord,
+    LoadReport,
+    Scanned,
+    StreamItem,
+)
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.tenant import Context, OpId
 from tenure.store.blob.place import Place
 from tenure.store.contract import Capabilities, Told, Wait
@@ -312,6 +321,9 @@ class SharedStore:
 
     async def load(self, context: Context, load: Load, now: Now) -> LoadReport:
         return cast("LoadReport", await self._call("load", context, (load,), now))
+
+    async def scan(self, context: Context, scan: Scan, now: Now) -> Scanned:
+        return cast("Scanned", await self._call("scan", context, (scan,), now))
 
 
 def is_sweep(arguments: Arguments) -> bool:

@@ -10,13 +10,16 @@ from contextlib import suppress
 from pathlib import Path
 
 import apsw
+import msgspec
 
 from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import EventsLost, InvalidRequest, Unavailable
-from tenure.core.record import Event, EventPage
+from tenure.core.record import Event, EventPage, Scanned
+from tenure.core.request import Scan
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.eventlog import read_runs
+from tenure.engine.scan import chosen, event_columns
 from tenure.store.blob.place import Place
 from tenure.store.contract import Capabilities
 from tenure.store.embedded.blobs import StoreWithBlobs, open_shelf
@@ -505,6 +508,48 @@ class SqliteStore(StoreWithBlobs):
             if page.cursor != cursor:
                 return page
             cursor = f"e{first - 1}"  # the numbers between were skipped when the store was opened
+
+    async def scan(self, context: Context, scan: Scan, now: Now) -> Scanned:
+        """Events that memory does not have any more are read from the file, up to the first that it has."""
+        if scan.table != "events":
+            return await super().scan(context, scan, now)
+        oldest = await asyncio.to_thread(self._oldest_event)
+        if scan.limit and scan.after + 1 < self._engine.oldest_event():
+            found = await asyncio.to_thread(self._scan_events, context, scan)
+            if found is not None:
+                await self._sure(context)
+                return found
+            # The numbers between were skipped when the store was opened.
+            scan = Scan(
+                scan.table,
+                self._engine.oldest_event() - 1,
+                scan.upto,
+                scan.limit,
+                scan.queue,
+                scan.states,
+                scan.types,
+                scan.columns,
+            )
+        page = await super().scan(context, scan, now)
+        return msgspec.structs.replace(page, first=oldest)
+
+    def _scan_events(self, context: Context, scan: Scan) -> Scanned | None:
+        """None when there is nothing after that number in the file."""
+        out = event_columns(context, scan)
+        seen = scan.after
+        with self._file.reading() as content:
+            oldest = self._oldest_in(content)
+            if scan.after + 1 < oldest:
+                raise EventsLost(oldest)
+            for last, data in content.events(scan.after, EVENT_ROWS):
+                seen, _ = out.read(data, seen, scan.upto, len(data))
+                if out.is_full() or seen >= scan.upto:
+                    break
+                seen = max(int(seen), min(last, scan.upto))
+        if seen <= scan.after:
+            return None
+        columns = chosen(out.columns(), scan.columns)
+        return Scanned(oldest, self._engine.last_event(), int(seen), int(out.rows), columns)
 
     def _oldest_event(self) -> int:
         with self._file.reading() as content:

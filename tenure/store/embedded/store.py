@@ -13,8 +13,17 @@ from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
 from tenure.core.error import Error, Timeout, Unavailable
-from tenure.core.record import DeadLetterGroup, EventPage, Explanation, JobPage, JobRecord, LoadReport, StreamItem
-from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Settle
+from tenure.core.record import (
+    DeadLetterGroup,
+    EventPage,
+    Explanation,
+    JobPage,
+    JobRecord,
+    LoadReport,
+    Scanned,
+    StreamItem,
+)
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
 from tenure.store.contract import Told, Wait
@@ -374,6 +383,13 @@ class EmbeddedStore:
         self._deliver(now)
         await self._sure(context)
         return report
+
+    async def scan(self, context: Context, scan: Scan, now: Now) -> Scanned:
+        now = self._at(now)
+        found = self._engine.scan(context, scan, now)
+        self._deliver(now)
+        await self._sure(context)
+        return found
 
     async def _change(self) -> None:
         """Wait for the next step of the engine."""

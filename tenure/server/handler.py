@@ -7,7 +7,7 @@ answered exactly as if it did not exist.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tenure.core import bound, request
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
@@ -168,6 +168,16 @@ class Handler:
         if self._prompt is None or not caller.is_free:
             return None
         return self._prompt.at_once(context, call.arguments[0], now)
+
+    def push_at_once(self, caller: Caller, context: Context, batch: Batch) -> Answers | None:
+        """As `admit` and `at_once`, for a producer without bounds that enqueues."""
+        if self._prompt is None or not caller.is_free:
+            return None
+        found = self._prompt.at_once(context, batch, self.clock())
+        if found is not None:
+            self.requests += 1
+            self._arm()
+        return cast("Answers | None", found)
 
     def claim_or_wait(
         self, caller: Caller, context: Context, call: Call, now: Now, told: Told

@@ -16,7 +16,9 @@ from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
 from tenure.core.record import EventPage, JobRecord
-from tenure.core.tenant import Context
+from tenure.core.request import Batch
+from tenure.core.state import STATE_NAMES
+from tenure.core.tenant import PRODUCER, Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
 from tenure.server.handler import STOPPING, Asked, Handler
@@ -24,9 +26,10 @@ from tenure.store.contract import Wait
 from tenure.wire import command as c
 from tenure.wire import limit
 from tenure.wire.command import Command
-from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
+from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
 from tenure.wire.frame import Lines, PublicFrames
 from tenure.wire.query import cursor_of, wanted
+from tenure.wire.quick import MISSES_MAX, PushedPlain, encode_quickly, read_plain_push
 from tenure.wire.reader import Reader
 from tenure.wire.speech import Call, Fields, Speech, error_fields
 from tenure.wire.translate import TRANSLATORS
@@ -101,6 +104,7 @@ class Connection(asyncio.Protocol):
         self._follows: dict[object, asyncio.Task[None]] = {}
         self._waits: set[object] = set()  # calls that wait for something to happen
         self._names: dict[str, Speech] = {}  # of workers, the last ones
+        self._misses = 0  # commands in a row that were no plain push
 
     def admit(self, caller: Caller) -> None:
         """Who calls, when that was said before the first command."""
@@ -192,7 +196,43 @@ class Connection(asyncio.Protocol):
             speech = self._speeches[form] = Speech(self._door.readers[form], not self._greeted)
         return speech
 
+    def _push(self, body: bytes) -> bool:
+        """Take a push that asks for nothing but a queue; answers whether it was one that can be answered at once. If
+        not, nothing was done."""
+        caller, speech, context = self._caller, self._spoken, self._plain_context
+        if caller is None or speech is None or context is None or self._door.is_closing:
+            return False
+        if speech.form is not MSGPACK_FORMAT or caller.is_bounded or not caller.roles & PRODUCER:
+            return False
+        try:
+            message = read_plain_push(body)
+            options = speech.plain(message.queue)
+        except (*NONSENSE, Error):
+            self._misses += 1
+            return False
+        self._misses = 0
+        handler = self._handler
+        try:
+            answers = handler.push_at_once(caller, context, Batch(options, [bytes(message.data)]))
+            fields = None if answers is None or not answers.other else speech.one(answers)
+        except Exception as error:
+            answers, fields = None, _failed("PUSH", error)
+        if fields is not None:
+            handler.note(self._door.name, "PUSH", fields.get("code", "ok"))
+            self._answer(speech, message.reqId, fields)
+            return True
+        if answers is None:
+            return False
+        handler.note(self._door.name, "PUSH", "ok")
+        if self._transport is not None:
+            state = speech.state(STATE_NAMES[answers.state])
+            said = encode_quickly(PushedPlain(True, answers.ids[0], state, False, message.reqId))
+            self._transport.write(len(said).to_bytes(limit.HEADER_BYTES) + said)
+        return True
+
     def _take(self, body: bytes) -> None:
+        if self._misses < MISSES_MAX and self._push(body):
+            return
         form = JSON_FORMAT if self._is_lines or body[:1] == b"{" else MSGPACK_FORMAT
         speech = self._spoken
         if speech is None or speech.form is not form:
@@ -208,7 +248,7 @@ class Connection(asyncio.Protocol):
         try:
             begun = self._begin(speech, message, warnings)
         except Exception as error:
-            self._reply(speech, message, warnings, _failed(message, error))
+            self._reply(speech, message, warnings, _failed(NAMES[type(message)], error))
             return
         if isinstance(begun, dict):
             self._reply(speech, message, warnings, begun)
@@ -337,7 +377,7 @@ class Connection(asyncio.Protocol):
             self._reply(speech, message, warnings, error_fields(self._ended()))
             raise
         except Exception as error:
-            fields = _failed(message, error)
+            fields = _failed(NAMES[type(message)], error)
         self._reply(speech, message, warnings, fields, leased)
 
     def _ended(self) -> Error:
@@ -360,7 +400,7 @@ class Connection(asyncio.Protocol):
         try:
             fields, leased = self._leased(pull.call, found)
         except Exception as error:
-            fields = _failed(pull.message, error)
+            fields = _failed(NAMES[type(pull.message)], error)
         self._reply(pull.speech, pull.message, pull.warnings, fields, leased)
 
     def _pull_again(self, pull: "_Pull") -> None:
@@ -556,11 +596,11 @@ class Connection(asyncio.Protocol):
         self._drop()
 
 
-def _failed(message: Command, error: Exception) -> Fields:
+def _failed(command: str, error: Exception) -> Fields:
     if isinstance(error, Error):
         return error_fields(error)
-    log.error("%s failed", type(message).__name__, exc_info=error)
-    return error_fields(Internal(f"{type(message).__name__} failed: {error!r}; see the server's log"))
+    log.error("%s failed", command, exc_info=error)
+    return error_fields(Internal(f"{command} failed: {error!r}; see the server's log"))
 
 
 class _Pull:

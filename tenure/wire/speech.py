@@ -78,7 +78,7 @@ class Speech:
             self._options[key] = found
         return found
 
-    def _plain(self, queue: str) -> Options:
+    def plain(self, queue: str) -> Options:
         """Of a job that asks for nothing but a queue."""
         found = self._plain_options.get(queue)
         if found is None:
@@ -90,7 +90,7 @@ class Speech:
 
     def job(self, fields: Fields, queue: str | UnsetType) -> tuple[Options, Extras | None]:
         if not fields and queue is not UNSET:
-            return self._plain(queue), None
+            return self.plain(queue), None
         options, extras = split(fields, self.is_old)
         if queue is not UNSET:
             options["queue"] = queue

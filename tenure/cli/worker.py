@@ -97,12 +97,13 @@ async def _work(app: "App", options: dict[str, Any], burst: bool, health: tuple[
         try:
             show_worker(app, worker, answering.port if answering else None)
             working: list[asyncio.Future[Any]] = [asyncio.ensure_future(asked.wait())]
+            working.append(asyncio.ensure_future(worker.asked_to_stop.wait()))
             if burst:
                 working.append(asyncio.ensure_future(worker.until_idle()))
             await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
             for each in working:
                 each.cancel()
-            if asked.is_set():
+            if asked.is_set() or worker.asked_to_stop.is_set():
                 show_line(f"stopping: {len(worker.running)} jobs may end within {worker.stop_s:.0f} s")
             await worker.stop()
         finally:

@@ -1,6 +1,7 @@
 """`tenure workers`: who works."""
 
-from typing import Any
+import time
+from typing import Annotated, Any
 
 import typer
 
@@ -9,10 +10,14 @@ from tenure.cli.screen import show_json, show_line, show_table
 from tenure.cli.session import Session, connected
 from tenure.cli.table import elastic, make_table, shorten, show_ago
 from tenure.client.clock import read_clock
+from tenure.core.bound import nearest
+from tenure.core.duration import milliseconds
+from tenure.core.error import InvalidRequest
 
 TASKS_CHARS = 60
+LOOK_S = 0.2
 
-app = typer.Typer(help="Look at workers.", no_args_is_help=True)
+app = typer.Typer(help="Look at workers, and stop one.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -35,3 +40,31 @@ def list_workers(session: Session) -> None:
         tasks = shorten(", ".join(worker["tasks"]), TASKS_CHARS)
         table.add_row(worker["name"], worker["version"], joined, seen, elastic(tasks))
     show_table(table)
+
+
+@app.command("stop")
+@connected
+def stop_worker(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Its name, as in the list.")],
+    wait: Annotated[str, typer.Option(help="How long to wait until it has left, as in 60s.")] = "60s",
+) -> None:
+    """Ask a worker to stop: it claims nothing more, lets its jobs end, releases those that do not, and leaves."""
+    client = session.client
+    wait_s = milliseconds("wait", wait) / 1000
+    known: dict[str, Any] = client.configure("worker", "*")
+    if name not in known:
+        others = nearest(name, known) if known else "nor has any other"
+        raise InvalidRequest("name", name, f"no such worker has shown a sign of life in the last minute; {others}")
+    client.configure("worker", name, stop=True)
+    until = time.monotonic() + wait_s
+    while name in known and time.monotonic() < until:
+        time.sleep(LOOK_S)
+        known = client.configure("worker", "*")
+    has_left = name not in known
+    if session.as_json:
+        show_json({"name": name, "left": has_left})
+    elif has_left:
+        show_line(f"{name} has left")
+    else:
+        show_line(f"{name} was asked to stop and still ends its jobs; see tenure workers list")

@@ -320,6 +320,7 @@ WORKER_RULES: Final[dict[str, Rule]] = {
     "tasks": _texts(CLAIM_TASKS_MAX, NAME_CHARS_MAX),
     "published": _text(PUBLISHED_BYTES_MAX, empty=True),
     "leaving": _flag,
+    "stop": _flag,
 }
 
 

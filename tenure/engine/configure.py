@@ -321,6 +321,14 @@ def _configure_worker(w: World, name: str, changes: dict[str, object]) -> dict[s
         if name in w.workers:
             lose_worker(w, name)
         return {}
+    if "stop" in checked:
+        known = w.workers.get(name)
+        if known is None:
+            if not checked["stop"]:
+                return {}
+            raise InvalidRequest("worker", name, "no worker of that name has shown a sign of life")
+        known.stop = bool(checked["stop"])
+        return _worker_record(known)
     worker = see_worker(w, name)
     if "version" in checked:
         worker.version = str(checked["version"])
@@ -354,6 +362,7 @@ def _worker_record(worker: Worker) -> dict[str, object]:
         "version": worker.version,
         "tasks": list(worker.tasks),
         "published": worker.published,
+        "stop": worker.stop,
         "joined_at": int(worker.joined_at),
         "seen_at": int(worker.seen_at),
     }

@@ -378,6 +378,7 @@ class Worker:
         self.version = ""
         self.tasks: tuple[str, ...] = ()
         self.published = ""  # of the tasks: options and schemas, as the worker wrote them
+        self.stop = False  # somebody asked it to
         self.joined_at: i64 = at
         self.seen_at: i64 = at
         self.seen_elapsed: i64 = 0

@@ -202,6 +202,8 @@ class Handler:
         if verb == "change":
             return PRODUCER | OPERATOR if asked.action == request.CANCEL else OPERATOR
         roles = SUBJECT_ROLES[asked.subject]
+        if asked.subject == request.WORKER and "stop" in asked.changes:
+            return OPERATOR
         return roles | WORKER if asked.subject == request.QUEUE and not asked.changes else roles
 
     def _check_durability(self, durability: str) -> None:

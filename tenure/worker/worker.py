@@ -51,6 +51,7 @@ CONCURRENCY = 10
 CLAIM_WAIT_MS = 30_000
 UNSETTLED_MAX = 5_000  # told to the store and not yet answered: nothing is claimed above it
 STOP_S = 30.0
+ORDERS_S = 5.0  # between two looks at whether somebody asked for a stop
 TIMEOUT_GRACE_S = 0.25  # the store ends the attempt first: what this worker says then is only that it has stopped
 PAUSE_FIRST_S = 0.1
 PAUSE_MOST_S = 10.0
@@ -117,6 +118,8 @@ class Worker:
         self._waiters: list[asyncio.Future[None]] = []  # for the next attempt that ends
         self._job_log = JobLog()
         self._ending: asyncio.Task[None] | None = None
+        self._obeying: asyncio.Task[None] | None = None
+        self.asked_to_stop = asyncio.Event()  # by an operator, through the store
 
     def _names(self, wanted: Callable[[Task[..., Any]], bool]) -> frozenset[str]:
         return frozenset(name for name, task in self._tasks.items() if not task.settings.batch and wanted(task))
@@ -152,6 +155,7 @@ class Worker:
             self._go_on(self._claim_batches(task))
         if self._adapting is not None:
             self._go_on(self._adapting.go_on())
+        self._go_on(self._follow_orders())
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
         self._jobs.append(self._loop.create_task(work))
@@ -172,6 +176,18 @@ class Worker:
             await self._client.configure("worker", self.name, **changes)
         except Error as error:
             log.warning("the worker could not register: %s", error)
+
+    async def _follow_orders(self) -> None:
+        """An operator may ask a worker to stop that runs where they are not."""
+        while True:
+            await asyncio.sleep(ORDERS_S)
+            with suppress(Error):
+                told = await self._client.configure("worker", self.name)
+                if told.get("stop"):
+                    log.warning("worker %s was asked to stop", self.name)
+                    self.asked_to_stop.set()
+                    self._obeying = self._loop.create_task(self.stop())
+                    return
 
     async def stop(self, patience_s: float | None = None) -> None:
         """Claim nothing more, let what runs end; release what has not within the time. May be asked for twice."""

@@ -152,6 +152,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         "tasks": texts(10_000, 256),
         "published": text(262_144, empty=True),
         "leaving": FLAG,
+        "stop": FLAG,
     },
 }
 

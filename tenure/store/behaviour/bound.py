@@ -121,6 +121,7 @@ WORKERS: Final[dict[str, Values]] = {
     "tasks": (["a", [1], [""], ["a", "a"], ["t" * 257]], [[], ["a", "b"]]),
     "published": ([1, "p" * 262_145, True], ["", "{}", "p" * 262_144]),
     "leaving": ([1, "yes"], [False]),
+    "stop": ([1, "yes"], [False]),
 }
 CLAIMS: Final[dict[str, Values]] = {
     "queues": ([(), [], "a b", "*a", ["a", ""], [1], [("a", 0)], [("a", 1_001)], "a**", None], ["a", "a*", "*", ["a"]]),

@@ -1,6 +1,8 @@
 """Section 5: workers say who they are, and are gone when they said so or fell silent for a minute."""
 
+from tenure.core.error import InvalidRequest
 from tenure.core.request import WORKER, Configure
+from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.registry import behaviour
 from tenure.store.behaviour.rig import MINUTE, Rig
 
@@ -29,6 +31,19 @@ async def worker_that_says_goodbye_leaves(rig: Rig) -> None:
     await rig.configure(WORKER, "w1", leaving=True)
     assert await workers(rig) == []
     assert await seen(rig) == [("worker_joined", "w1"), ("worker_left", "w1")]
+
+
+@behaviour(5)
+async def worker_is_told_that_it_was_asked_to_stop(rig: Rig) -> None:
+    await rig.configure(WORKER, "w1", version="1", tasks=["a"])
+    assert (await rig.configure(WORKER, "w1"))["stop"] is False
+    await rig.configure(WORKER, "w1", stop=True)
+    assert (await rig.configure(WORKER, "w1", version="2"))["stop"] is True
+    await rig.configure(WORKER, "w1", leaving=True)
+    await rig.configure(WORKER, "w1", version="1", tasks=["a"])
+    assert (await rig.configure(WORKER, "w1"))["stop"] is False
+    await refused(InvalidRequest, rig.configure(WORKER, "w2", stop=True))
+    assert await workers(rig) == ["w1"]
 
 
 @behaviour(5)

@@ -139,6 +139,7 @@ lock: setup ## Write the lock files anew (ARGS=--upgrade for the newest versions
 	-o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock" -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	rm -rf tenure.egg-info # it would look like an installed package
 
 proto: setup ## Write the code for gRPC anew from tenure/wire/tenure.proto
 	@mkdir -p build/proto
@@ -151,6 +152,7 @@ dist: setup ## Build the wheel into dist
 	rm -rf dist build/lib build/lib.* build/bdist.*
 	$(BIN)/python -m pip wheel -q --no-input --disable-pip-version-check --no-deps --no-build-isolation \
 	--check-build-dependencies --wheel-dir dist .
+	rm -rf tenure.egg-info
 	@ls dist
 
 clean: ## Remove everything that make has made

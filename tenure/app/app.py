@@ -7,7 +7,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from types import TracebackType
+from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 from urllib.parse import urlsplit
 
@@ -182,6 +182,10 @@ class App:
     def add_task(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
         job_options = {key: value for key, value in options.items() if key in OF_TASKS}
         rest = {key: value for key, value in options.items() if key not in OF_TASKS}
+        if not isinstance(function, FunctionType | BuiltinFunctionType | MethodType):
+            raise InvalidRequest(
+                "task", function, "it must be a function; put a partial or a callable object into a def"
+            )
         name = rest.pop("name", "") or function.__name__
         versions = Versions(rest.pop("schema_version", 0))
         task: Task[..., Any] = Task(self, function, name, job_options, _settings(rest), versions)

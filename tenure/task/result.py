@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from tenure.task.codec import Codecs, Decode
+from tenure.core.error import InvalidRequest
+from tenure.task.codec import Codecs, Decode, Undecodable
+
+SHOWN_BYTES = 80
 
 
 class Reader:
@@ -16,15 +19,18 @@ class Reader:
         self._item = item
 
     def result(self, data: bytes | None, codec: str) -> Any:
-        return None if data is None else _reader(self._results, self._codecs, codec, self._wanted)(data)
+        return None if data is None else self._read("result", self._results, data, codec, self._wanted)
 
     def item(self, data: bytes, codec: str) -> Any:
         """Something that a handler emitted."""
-        return _reader(self._items, self._codecs, codec, self._item)(data)
+        return self._read("item", self._items, data, codec, self._item)
 
-
-def _reader(known: dict[str, Decode], codecs: Codecs, codec: str, wanted: Any) -> Decode:
-    found = known.get(codec)
-    if found is None:
-        found = known[codec] = codecs.get(codec).decoder(wanted)
-    return found
+    def _read(self, what: str, known: dict[str, Decode], data: bytes, codec: str, wanted: Any) -> Any:
+        decode = known.get(codec)
+        if decode is None:
+            decode = known[codec] = self._codecs.get(codec).decoder(wanted)
+        try:
+            return decode(data)
+        except Undecodable as error:
+            rule = f"it is not the {wanted} that was promised: {error}; the worker may run another version of the task"
+            raise InvalidRequest(what, data[:SHOWN_BYTES], rule) from error

@@ -26,7 +26,7 @@ from tenure.task.trace import below
 from tenure.worker.call import call_sync, ended_with, read_call
 from tenure.worker.ended import Ended, ended_by, failed
 from tenure.worker.followup import packed_followups
-from tenure.worker.joblog import JobLog
+from tenure.worker.joblog import TAP
 from tenure.worker.message import HEAD, MAIN, Ask, Finished, Said, read_ask, write_message
 from tenure.worker.parent import end_with_parent
 
@@ -144,7 +144,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     process = os.getpid()
     tasks = Tasks()
-    JobLog().install()
+    TAP.install()
     while (ask := line.read()) is not None:
         line.number = ask.number
         try:

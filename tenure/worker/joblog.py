@@ -20,8 +20,23 @@ class JobLog(logging.Handler):
             except Exception:
                 self.handleError(record)
 
+
+class Tap:
+    """The one `JobLog` of a process, there while somebody works: two would write every line twice."""
+
+    def __init__(self) -> None:
+        self._handler = JobLog()
+        self._users = 0
+
     def install(self) -> None:
-        logging.getLogger().addHandler(self)
+        self._users += 1
+        if self._users == 1:
+            logging.getLogger().addHandler(self._handler)
 
     def remove(self) -> None:
-        logging.getLogger().removeHandler(self)
+        self._users -= 1
+        if not self._users:
+            logging.getLogger().removeHandler(self._handler)
+
+
+TAP = Tap()

@@ -36,7 +36,7 @@ from tenure.worker.batch import BatchRun
 from tenure.worker.call import call_async, call_sync, ended_with, read_call
 from tenure.worker.ended import RELEASED, Ended, ended_by, failed
 from tenure.worker.followup import followups_of
-from tenure.worker.joblog import JobLog
+from tenure.worker.joblog import TAP
 from tenure.worker.keeping import Keeping
 from tenure.worker.lane import Lane
 from tenure.worker.message import place_of
@@ -116,7 +116,6 @@ class Worker:
         self._empty: list[asyncio.Future[None]] = []  # who waits until nothing runs
         self._hurry: asyncio.Future[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []  # for the next attempt that ends
-        self._job_log = JobLog()
         self._ending: asyncio.Task[None] | None = None
         self._obeying: asyncio.Task[None] | None = None
         self.asked_to_stop = asyncio.Event()  # by an operator, through the store
@@ -142,7 +141,7 @@ class Worker:
         self._hurry = self._loop.create_future()
         await self._register()
         self._renewal.start()
-        self._job_log.install()
+        TAP.install()
         self._claimed_at = self._loop.time()
         if claims:
             self._begin_to_claim()
@@ -214,7 +213,7 @@ class Worker:
             self.finish(attempt, RELEASED)
         await self._settler.drain(DRAIN_S)
         self._unlisten()
-        self._job_log.remove()
+        TAP.remove()
         await self._renewal.stop()
         self._threads.close()
         await self._processes.close()

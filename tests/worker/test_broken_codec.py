@@ -6,7 +6,6 @@ import pytest
 
 import tenure
 from tenure.core.error import JobFailed
-from tenure.task.codec import Undecodable
 
 WAIT = 60
 
@@ -93,6 +92,6 @@ async def test_result_that_is_not_what_was_promised_does_not_keep_a_hooked_job_r
 
     async with app.worker(concurrency=1):
         job = await promises.enqueue()
-        with pytest.raises(Undecodable):
+        with pytest.raises(tenure.Error, match="promised"):
             await job.result(WAIT)
         assert await job.state() == "completed"

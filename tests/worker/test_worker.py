@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -874,3 +875,41 @@ async def test_middleware_that_gives_up_stops_the_thread(url: str) -> None:
         with pytest.raises(JobFailed, match="Timeout"):
             await (await slow.enqueue()).result(WAIT)
         assert ended.is_set()
+
+
+async def test_result_that_is_not_what_was_promised_is_an_error_of_tenure(url: str) -> None:
+    app = tenure.App(url)
+
+    @app.task
+    async def lie() -> list[str]:
+        return cast("Any", 3)
+
+    async with app.worker():
+        job = await lie.enqueue()
+        with pytest.raises(tenure.Error, match="promised"):
+            await job.result(WAIT)
+
+
+async def test_two_workers_of_one_program_write_a_line_once(url: str) -> None:
+    app = tenure.App(url)
+
+    @app.task
+    async def speak() -> None:
+        logging.getLogger("mine").warning("once")
+
+    async with app.worker(), app.worker(name="second"):
+        job = await speak.enqueue()
+        await job.result(WAIT)
+        assert await job.logs() == ["WARNING mine: once"]
+
+
+async def test_what_is_no_function_is_refused_as_a_task() -> None:
+    app = tenure.App("memory://")
+
+    class Doubler:
+        def __call__(self) -> int:
+            return 1
+
+    for wrong in (functools.partial(int, "3"), Doubler()):
+        with pytest.raises(InvalidRequest, match="a def"):
+            app.task(wrong)

@@ -8,8 +8,9 @@ of the elapsed time.
 import asyncio
 from collections.abc import Callable
 
+from tenure.client.begun import begin
 from tenure.core.clock import Now
-from tenure.store.contract import Hosted, Store
+from tenure.store.contract import Hosted, Prompt, Store
 
 TICK_MAX_MS = 60_000
 BLOCKED_MS = 1_000  # since the last beat: then the loop has not run meanwhile
@@ -27,6 +28,7 @@ class Driver:
         self._again = False
         self._ticking: asyncio.Task[None] | None = None
         self._closed = True
+        self._is_prompt = isinstance(store, Prompt)
         if isinstance(store, Hosted):
             store.attach(self.now, self.arm)
 
@@ -70,7 +72,8 @@ class Driver:
         if self._ticking is not None and not self._ticking.done():
             self._again = True
         elif not self._closed:
-            self._ticking = asyncio.get_running_loop().create_task(self._tick())
+            tick = self._tick()
+            self._ticking = begin(tick) if self._is_prompt else asyncio.get_running_loop().create_task(tick)
 
     async def _tick(self) -> None:
         self._disarm()

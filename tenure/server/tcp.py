@@ -9,9 +9,10 @@ not read from until it has caught up.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from typing import Any, cast
 
+from tenure.client.begun import begin
 from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
@@ -264,11 +265,9 @@ class Connection(asyncio.Protocol):
 
     def _start(self, id: object, work: Coroutine[Any, Any, None], is_wait: bool) -> None:
         """Begin it here; what is left of it goes on in a task."""
-        try:
-            first = work.send(None)
-        except StopIteration:
+        task = begin(work)
+        if task is None:
             return
-        task = asyncio.get_running_loop().create_task(_Rest(work, first))
         key = self._keep(id, task, is_wait)
         task.add_done_callback(lambda _: self._kept(key, id is None))
 
@@ -640,28 +639,3 @@ class _Pull:
         if self.wait is not None:
             self.wait.give_up()
         self.connection.end_pull(self)
-
-
-class _Rest(Coroutine[Any, Any, None]):
-    """The rest of a coroutine that was begun outside of a task, and waits for `first`. It can be ended before the task
-    has had its first turn."""
-
-    def __init__(self, work: Coroutine[Any, Any, None], first: Any) -> None:
-        self._work = work
-        self._first = first
-
-    def send(self, value: Any) -> Any:
-        if self._first is None:
-            return self._work.send(value)
-        first, self._first = self._first, None
-        return first
-
-    def throw(self, *thrown: Any) -> Any:
-        self._first = None
-        return self._work.throw(*thrown)
-
-    def close(self) -> None:
-        self._work.close()
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        raise NotImplementedError  # for a task only

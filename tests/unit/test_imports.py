@@ -71,7 +71,14 @@ RULES = (
     ),
     Rule(
         "tenure.server",
-        ("tenure.client.clock", "tenure.client.driver", "tenure.core", "tenure.store.contract", "tenure.wire"),
+        (
+            "tenure.client.begun",
+            "tenure.client.clock",
+            "tenure.client.driver",
+            "tenure.core",
+            "tenure.store.contract",
+            "tenure.wire",
+        ),
     ),
     Rule("tenure.server.server", ("tenure",)),
     Rule(

@@ -882,7 +882,7 @@ async def test_result_that_is_not_what_was_promised_is_an_error_of_tenure(url: s
 
     @app.task
     async def lie() -> list[str]:
-        return cast("Any", 3)
+        return cast("list[str]", 3)
 
     async with app.worker():
         job = await lie.enqueue()

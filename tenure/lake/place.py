@@ -31,7 +31,7 @@ PARTS_AT_ONCE = 2
 NAMES = 1_000
 RULE = "it must be a folder, file:///folder, or s3://bucket/prefix; keys and endpoint are read from AWS_* variables"
 
-__all__ = ["Bucket", "Draft", "Folder", "Missing", "Place", "open_place"]
+__all__ = ["Bucket", "Draft", "Folder", "Missing", "Place", "check_url", "open_place"]
 
 
 class Draft(Protocol):
@@ -258,22 +258,31 @@ class Bucket(BackupPlace):
         return 0
 
 
-def open_place(url: str, create: bool = False, patience_s: float = PATIENCE_S) -> Place:
-    """The place that a path or URL names; a folder is made if `create` says so."""
+def check_url(url: str) -> None:
+    """Whether it names a place at all, without a look at it."""
+    _read_url(url)
+
+
+def _read_url(url: str) -> Path | None:
+    """The folder; None for a bucket."""
     parts = urlsplit(url)
     if parts.scheme in ("s3", "s3a"):
         if not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
             raise InvalidRequest("lake", f"{parts.scheme}://...", RULE)
-        return Bucket(open_bucket(url, patience_s), f"s3{url[len(parts.scheme) :]}")
+        return None
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return _open_folder(Path(unquote(parts.path)), create)
+        return Path(unquote(parts.path)).absolute()
     if not url or "://" in url:
         raise InvalidRequest("lake", without_login(url), RULE)
-    return _open_folder(Path(url), create)
+    return Path(url).absolute()
 
 
-def _open_folder(path: Path, create: bool) -> Folder:
-    root = path.absolute()
+def open_place(url: str, create: bool = False, patience_s: float = PATIENCE_S) -> Place:
+    """The place that a path or URL names; a folder is made if `create` says so."""
+    root = _read_url(url)
+    if root is None:
+        url = f"s3{url[url.index(':') :]}"
+        return Bucket(open_bucket(url, patience_s), url)
     with explained(str(root)):
         if create:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)

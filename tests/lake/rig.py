@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from tenure.core.bound import make_claim, make_options
 from tenure.core.clock import Now
+from tenure.core.error import EventsLost
 from tenure.core.record import Event
 from tenure.core.request import STORE, Batch, Configure, Settle
 from tenure.core.state import SETTLE_COMPLETE
@@ -85,7 +86,11 @@ async def events_of(store: Store, now: Now) -> list[Event]:
     found: list[Event] = []
     cursor = ""
     while True:
-        page = await store.events(EVERYBODY, cursor, 10_000, 0, now)
+        try:
+            page = await store.events(EVERYBODY, cursor, 10_000, 0, now)
+        except EventsLost as lost:
+            cursor = f"e{lost.oldest - 1}"
+            continue
         found += page.events
         if page.cursor == cursor or not page.events:
             return found

@@ -3,15 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tenure.core.error import Unavailable
+from tenure.core.error import InvalidRequest, Unavailable
 from tenure.lake.entry import Entry, Name, encode
 from tenure.lake.error import LakeTaken, LakeTooNew, OtherStore, StoreBehind
 from tenure.lake.lake import Lake
-from tenure.lake.place import Place, open_place
+from tenure.lake.place import Draft, Place, open_place
 from tenure.lake.schema import EVENTS, VERSION
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.lake.rig import HOUR_MS, SMALL, Crash, Faulty, Rig, assert_holds, data_files, lake_of
@@ -169,7 +170,7 @@ async def test_another_stores_lake_is_refused(place: Place) -> None:
     await rig.work(3)
     await (await rig.exporter(place)).cycle()
     await stranger.work(50)
-    with pytest.raises(OtherStore, match="holds the events of the store .* give it a lake of its own"):
+    with pytest.raises(OtherStore, match=r"holds the events of the store .* give it a lake of its own"):
         await stranger.exporter(place)
     assert_holds(place, await rig.events())
 
@@ -198,7 +199,7 @@ async def test_lake_of_a_newer_tenure_is_refused(folder: Place, what: str) -> No
     exporter = await rig.exporter(folder)
     await exporter.cycle()
     state = exporter.state
-    added = (replace_struct(state.segments[0], schema=VERSION + 1, path="x", after=9, upto=10),)
+    added = (msgspec.structs.replace(state.segments[0], schema=VERSION + 1, path="x", after=9, upto=10),)
     entry = Entry(
         kind="export", store=state.store, life=state.life, writer="w", at=1, after=9, upto=10,
         added=added if what == "schema" else (), format=2 if what == "format" else 1,
@@ -208,12 +209,6 @@ async def test_lake_of_a_newer_tenure_is_refused(folder: Place, what: str) -> No
         lake_of(folder)
     with pytest.raises(LakeTooNew):
         await rig.exporter(folder)
-
-
-def replace_struct(value: object, **fields: object) -> object:
-    import msgspec
-
-    return msgspec.structs.replace(value, **fields)
 
 
 async def test_disk_that_is_full_leaves_the_lake_as_it_was(folder: Place) -> None:
@@ -237,10 +232,10 @@ class Full(Faulty):
         super().__init__(place, 1_000_000, False)
         self.is_full = False
 
-    def keep(self, draft: object, name: str) -> None:
+    def keep(self, draft: Draft, name: str) -> None:
         if self.is_full:
             raise Unavailable(f"{self.title} cannot be used: No space left on device; check the disk, then try again")
-        super().keep(draft, name)  # type: ignore[arg-type]
+        super().keep(draft, name)
 
 
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
@@ -274,8 +269,6 @@ async def test_process_that_dies_at_any_step_leaves_every_event_once(folder: Pla
 
 
 async def test_lake_url_that_cannot_be_one_is_refused() -> None:
-    from tenure.core.error import InvalidRequest
-
     for url in ("", "ftp://x/y", "s3://key:secret@bucket/x", "s3:///x", "s3://bucket/x?a=1"):
         with pytest.raises(InvalidRequest) as refused:
             open_place(url)

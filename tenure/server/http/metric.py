@@ -60,6 +60,10 @@ class _Counted(Collector):
             for state, count in states.items():
                 family.add_metric((queue, state), count)
         yield family
+        for figures in self._handler.figures:
+            for figure in figures():
+                kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
+                yield kind(figure.name, figure.text, value=figure.value)
 
 
 def shown(counts: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -7,7 +7,7 @@ texts beside each other take little room. To sort whole files would take the mem
 
 import secrets
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import IO, Final
@@ -143,6 +143,8 @@ class Writer:
     def drop(self) -> None:
         """Nothing of it is kept. After `finish` this does nothing more."""
         self._batches = []
+        with suppress(OSError, pa.ArrowException):  # it would write its footer, also on a disk that is full
+            self._parquet.close()
         self._draft.drop()
 
 

@@ -62,8 +62,8 @@ class Keeper:
 def choose_run(segments: tuple[Segment, ...], target_rows: int, all_sizes: bool = False) -> list[Segment]:
     """Neighbours of one date to be merged into one segment; none when there is nothing to gain.
 
-    `MERGED` of a similar size become one of the next size, so that an event is written a few times in all. Of a date
-    that is over (a later one has begun), or with `all_sizes`, any two neighbours that fit are merged.
+    `MERGED` of a similar size become one that is at least twice as large as each, so that an event is written a few
+    times in all. Of a date that is over (a later one has begun), or with `all_sizes`, any two that fit are merged.
     """
     last_date = segments[-1].date if segments else ""
     for run in _neighbours(segments, target_rows):
@@ -72,7 +72,7 @@ def choose_run(segments: tuple[Segment, ...], target_rows: int, all_sizes: bool 
     size = SMALLEST_ROWS
     while size <= target_rows:
         for run in _neighbours(segments, target_rows, size):
-            if len(run) >= MERGED:
+            if len(run) >= MERGED and 2 * max(each.rows for each in run) <= sum(each.rows for each in run):
                 return run
         size *= MERGED
     return []

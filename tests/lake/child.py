@@ -5,7 +5,6 @@ It writes a line before and after everything that it does to the lake, so that w
 
 import asyncio
 import sys
-from dataclasses import replace
 from random import Random
 
 from tenure.client.client import Client, connect
@@ -51,8 +50,10 @@ class Told(Faulty):
         tell("deleted", len(names))
 
 
-async def work(client: Client, random: Random) -> None:
+async def work(client: Client, random: Random, turns: asyncio.Semaphore) -> None:
+    """As fast as the export, or that would never be level."""
     while True:
+        await turns.acquire()
         await client.enqueue_many([b"{}"] * random.randint(1, 20), queue="mail", task="send")
         for job in await client.claim("mail", n=random.randint(1, 20), worker="w"):
             try:
@@ -62,18 +63,18 @@ async def work(client: Client, random: Random) -> None:
                     await client.fail(job, "ValueError", "no such mailbox")
             except Error:
                 continue
-        await asyncio.sleep(0)
 
 
-async def export(client: Client, url: str) -> None:
+async def export(client: Client, url: str, turns: asyncio.Semaphore) -> None:
     store = client._store
     assert isinstance(store, Identified)
     place = Told(open_place(url, create=True), sys.maxsize, False)
     source = StoreSource(store, read_clock)
-    rules = replace(RULES)
-    exporter = Exporter(place, source, await store.identity(), rules, lambda: read_clock().wall_ms)
+    exporter = Exporter(place, source, await store.identity(), RULES, lambda: read_clock().wall_ms)
     await exporter.open()
     while True:
+        for _ in range(3):
+            turns.release()
         await exporter.cycle()
         await exporter.tidy(True)
 
@@ -81,7 +82,8 @@ async def export(client: Client, url: str) -> None:
 async def run(file: str, url: str, seed: int) -> None:
     async with connect(f"sqlite:///{file}?durability=relaxed") as client:
         tell("open")
-        await asyncio.gather(work(client, Random(seed)), export(client, url))
+        turns = asyncio.Semaphore(3)
+        await asyncio.gather(work(client, Random(seed), turns), export(client, url, turns))
 
 
 if __name__ == "__main__":

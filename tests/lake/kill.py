@@ -41,7 +41,8 @@ def live(folder: Path, url: str, seed: int) -> str:
     left = Random(seed).randint(1, LINES_MOST)
     said = ""
     try:
-        for said in child.stdout:
+        for line in child.stdout:
+            said = line
             left -= 1
             if not left:
                 break

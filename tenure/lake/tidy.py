@@ -38,7 +38,7 @@ class Rules:
     is_compacted: bool = True
     target_rows: int = TARGET_ROWS
     group_rows: int = GROUP_ROWS
-    page_rows: int = 5_000
+    page_rows: int = 2_000  # read at once: the store answers nothing else meanwhile
     checkpoint_entries: int = CHECKPOINT_ENTRIES
 
 

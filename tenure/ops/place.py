@@ -49,11 +49,11 @@ class Place:
 
     def put(self, name: str, data: bytes) -> None:
         """What is large goes in parts, which are one object once the last has arrived."""
-        with _explained(self.title):
+        with explained(self.title):
             obstore.put(self._store, name, data, use_multipart=len(data) > PART_BYTES, chunk_size=PART_BYTES)
 
     def get(self, name: str) -> bytes:
-        with _explained(self.title):
+        with explained(self.title):
             try:
                 return obstore.get(self._store, name).bytes().to_bytes()
             except FileNotFoundError:
@@ -61,7 +61,7 @@ class Place:
 
     def get_large(self, name: str, bytes_max: int) -> bytes:
         """In parts; no more than is asked for, and one byte."""
-        with _explained(self.title):
+        with explained(self.title):
             try:
                 size_bytes = min(obstore.head(self._store, name)["size"], bytes_max + 1)
                 return b"".join(
@@ -72,7 +72,7 @@ class Place:
                 raise Missing(f"{self.title} has no {name}") from None
 
     def list(self, prefix: str) -> list[Stored]:
-        with _explained(self.title):
+        with explained(self.title):
             return sorted(
                 (
                     Stored(found["path"], found["size"], int(found["last_modified"].timestamp() * 1000))
@@ -85,7 +85,7 @@ class Place:
     def delete(self, names: Iterable[str]) -> None:
         """One that is gone already is no error."""
         for name in names:
-            with _explained(self.title):
+            with explained(self.title):
                 try:
                     obstore.delete(self._store, name)
                 except FileNotFoundError:
@@ -95,14 +95,16 @@ class Place:
 class Folder(Place):
     """Objects are synced before they have their name: what a listing shows is there after a power cut."""
 
+    partial = PARTIAL  # the folder of what is being written
+
     def __init__(self, root: Path) -> None:
         super().__init__(LocalStore(root), str(root))
         self._root = root
 
     def put(self, name: str, data: bytes) -> None:
         target = self._root / name
-        partial = self._root / PARTIAL / secrets.token_hex(8)
-        with _explained(self.title):
+        partial = self._root / self.partial / secrets.token_hex(8)
+        with explained(self.title):
             for folder in (partial.parent, target.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
@@ -138,17 +140,17 @@ def open_place(text: str, create: bool = False, patience_s: float = PATIENCE_S) 
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return _open_folder(Path(unquote(parts.path)), create)
     if not text or "://" in text:
-        raise InvalidRequest("destination", _without_login(text), RULE)
+        raise InvalidRequest("destination", without_login(text), RULE)
     return _open_folder(Path(text), create)
 
 
-def _without_login(text: str) -> str:
+def without_login(text: str) -> str:
     scheme, _, rest = text.partition("://")
     return f"{scheme}://...{rest[rest.rindex('@') :]}" if "@" in rest else text
 
 
 def _open_folder(root: Path, create: bool) -> Place:
-    with _explained(str(root)):
+    with explained(str(root)):
         if create:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not root.is_dir():
@@ -161,6 +163,10 @@ def _open_bucket(url: str, patience_s: float) -> Place:
     if "@" in parts.netloc or parts.query or not parts.netloc:
         rule = "it must be a bucket and a prefix alone; keys and endpoints are read from the environment (AWS_*)"
         raise InvalidRequest("destination", f"{parts.scheme}://...", rule)
+    return Place(open_bucket(url, patience_s), url)
+
+
+def open_bucket(url: str, patience_s: float) -> "ObjectStore":
     options: dict[str, Any] = {
         "retry_config": {
             "retry_timeout": timedelta(seconds=patience_s),
@@ -171,12 +177,12 @@ def _open_bucket(url: str, patience_s: float) -> Place:
             },
         }
     }
-    with _explained(url):
-        return Place(from_url(url, **options), url)
+    with explained(url):
+        return from_url(url, **options)
 
 
 @contextmanager
-def _explained(title: str) -> Iterator[None]:
+def explained(title: str) -> Iterator[None]:
     try:
         yield
     except PermissionError as error:

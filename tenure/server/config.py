@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tenure.core.bound import nearest
+from tenure.core.duration import milliseconds
 from tenure.core.error import InvalidRequest
 from tenure.core.tenant import ALL_ROLES, ANY_TENANT, ROLE_NAMES
 from tenure.server import logs
@@ -26,6 +27,9 @@ TOKEN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 LEVELS = ("debug", "info", "warning", "error")
 SECRET = frozenset({"tokens", "jwt"})  # fields that are not shown
 ORIGIN = re.compile(r"https?://[^/\s]+")
+LAKE_EVERY_LEAST_MS = 100
+LAKE_ROWS_LEAST = 100
+LAKE_ROWS_MOST = 10_000_000
 LISTS = frozenset({"cors_origins"})  # in the environment divided by commas
 
 
@@ -50,6 +54,12 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     cors_origins: tuple[str, ...] = ()
     grpc: bool = True
     grpc_port: int = 6791
+    lake: str = ""
+    lake_every: str = "60s"
+    lake_rows: int = 250_000
+    lake_compact: bool = True
+    lake_retention: str = ""
+    lake_grace: str = "1h"
     stop_s: float = 10.0
     log_level: str = "info"
     log_format: str = "text"
@@ -121,6 +131,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check(settings: Settings) -> None:
+    check_lake(settings)
     if not settings.tokens and settings.jwt is None and not is_loopback(settings.host):
         rule = "a public address needs authentication: add [server.tokens] or [server.jwt], or listen on 127.0.0.1"
         raise InvalidRequest("host", settings.host, rule)
@@ -152,6 +163,18 @@ def check(settings: Settings) -> None:
             raise InvalidRequest("cors_origins", origin, "each is a scheme and a host, as in https://example.com")
     if not (settings.tcp or settings.unix or settings.http or settings.grpc):
         raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
+
+
+def check_lake(settings: Settings) -> None:
+    """Durations are read when they are used; here they are only to be readable."""
+    for name, least_ms in (("lake_every", LAKE_EVERY_LEAST_MS), ("lake_grace", 0)):
+        if milliseconds(name, getattr(settings, name)) < least_ms:
+            raise InvalidRequest(name, getattr(settings, name), f"it must be {least_ms} ms or more")
+    if settings.lake_retention:
+        milliseconds("lake_retention", settings.lake_retention)
+    if not LAKE_ROWS_LEAST <= settings.lake_rows <= LAKE_ROWS_MOST:
+        rule = f"it must be from {LAKE_ROWS_LEAST:,} to {LAKE_ROWS_MOST:,}"
+        raise InvalidRequest("lake_rows", settings.lake_rows, rule)
 
 
 def is_loopback(host: str) -> bool:

@@ -6,7 +6,7 @@ answered exactly as if it did not exist.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, cast
 
 from tenure.core import bound, request
@@ -105,6 +105,22 @@ class Telling(Protocol):
     def tell_worker(self, job: JobRecord) -> None: ...
 
 
+class Figure(Protocol):
+    """A number of a part of the server, for whoever watches it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def is_counter(self) -> bool: ...
+
+
 class Handler:
     def __init__(self, store: Store, clock: Callable[[], Now], arm: Callable[[], None]) -> None:
         """`arm` is told that a call is being made."""
@@ -113,6 +129,7 @@ class Handler:
         self.clock = clock
         self._arm = arm
         self.doors: list[Telling] = []
+        self.figures: list[Callable[[], Sequence[Figure]]] = []  # of parts that are not always there
         self.requests = 0  # so far
         self.answered: dict[tuple[str, str, str], int] = {}  # by door, command and outcome
         self._connections = 0

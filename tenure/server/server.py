@@ -7,10 +7,12 @@ import socket
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from tenure.client.clock import read_clock
 from tenure.client.driver import Driver
 from tenure.core.clock import Now
+from tenure.core.duration import milliseconds
 from tenure.core.error import Unavailable
 from tenure.server.auth import Gate
 from tenure.server.caller import Grant
@@ -21,6 +23,9 @@ from tenure.server.http.door import HttpDoor
 from tenure.server.jwt import JwtGate
 from tenure.server.tcp import Door
 from tenure.store.contract import Store
+
+if TYPE_CHECKING:
+    from tenure.lake.carrier import Carrier
 
 BACKLOG = 1_024
 
@@ -37,6 +42,9 @@ class Server:
         open_grant = Grant("anybody") if not tokens and self._signed is None else None
         self.gate = Gate(clock, tokens, open_grant, self._signed)
         self._tls = tls_of(settings)
+        self.lake = make_carrier(settings, store, clock) if settings.lake else None
+        if self.lake is not None:
+            self.handler.figures.append(self.lake.figures)
         self._doors: list[Door | HttpDoor | GrpcDoor] = []
         self._listeners: list[asyncio.Server] = []
         self._unix = ""
@@ -60,6 +68,8 @@ class Server:
         except BaseException:
             await self.stop()
             raise
+        if self.lake is not None:
+            self.lake.start()
 
     async def _open_tcp(self) -> None:
         door = self._door("tcp")
@@ -129,7 +139,29 @@ class Server:
         if self._signed is not None:
             await self._signed.stop()
         await self.handler.settled()
+        if self.lake is not None:
+            await self.lake.stop(self.settings.stop_s)
         await self._driver.close()
+
+
+def make_carrier(settings: Settings, store: Store, clock: Callable[[], Now]) -> "Carrier":
+    """Its code is loaded here: a server without a lake does without pyarrow."""
+    from tenure.lake.error import check_installed
+
+    check_installed()
+    from tenure.lake.carrier import Carrier
+    from tenure.lake.place import check_url
+    from tenure.lake.tidy import Rules
+
+    check_url(settings.lake)
+    rules = Rules(
+        rows=settings.lake_rows,
+        every_ms=milliseconds("lake_every", settings.lake_every),
+        retention_ms=milliseconds("lake_retention", settings.lake_retention) if settings.lake_retention else 0,
+        grace_ms=milliseconds("lake_grace", settings.lake_grace),
+        is_compacted=settings.lake_compact,
+    )
+    return Carrier(settings.lake, rules, store, clock)
 
 
 def _is_abandoned(path: str) -> bool:

@@ -15,7 +15,7 @@ with nothing. Giving up, by cancelling the call, changes nothing: what was lease
 """
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -162,3 +162,18 @@ class Hosted(Protocol):
 
     def attach(self, clock: Callable[[], Now], arm: Callable[[], None]) -> None:
         """The time for such calls, and whom to tell that there was one; before the store is opened."""
+
+
+class Identity(NamedTuple):
+    """Which store it is. Neither name gives anything of its secret away."""
+
+    store: str  # stays the same when it is restored from a backup
+    life: str  # another one from then on
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """A store that can be told from every other one."""
+
+    async def identity(self) -> Identity:
+        """Once it is open."""

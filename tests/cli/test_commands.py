@@ -75,7 +75,9 @@ def test_help_is_shown(path: tuple[str, ...], command: TyperCommand) -> None:
             assert parameter.opts[0] in ended.out
 
 
-@pytest.mark.parametrize("arguments", [(), ("jobs",), ("queues",), ("dead",), ("workers",), ("tenants",), ("tokens",)])
+@pytest.mark.parametrize(
+    "arguments", [(), ("jobs",), ("queues",), ("dead",), ("workers",), ("tenants",), ("tokens",), ("lake",)]
+)
 def test_group_without_a_command_shows_its_help(arguments: tuple[str, ...]) -> None:
     ended = run(*arguments)
     assert "Usage: tenure" in ended.out + ended.err

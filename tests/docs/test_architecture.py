@@ -20,6 +20,7 @@ PACKAGES: Final = (
     "testing",
     "integration",
     "ops",
+    "lake",
     "cli",
     "server",
     "server/http",

@@ -105,7 +105,9 @@ RULES = (
             "tenure.worker",
         ),
     ),
-    Rule("tenure.lake", ("tenure.core", "tenure.store.contract", "tenure.wire")),
+    # A lake is kept in the same folders and buckets as backups are.
+    Rule("tenure.lake", ("tenure.core", "tenure.ops.place", "tenure.store.contract", "tenure.wire")),
+    Rule("tenure.cli.lake", ("tenure.cli", "tenure.client.clock", "tenure.core", "tenure.lake")),
     Rule(
         "tenure.spark",
         ("tenure.app", "tenure.client", "tenure.core", "tenure.lake", "tenure.task", "tenure.wire", "tenure.worker"),

@@ -38,16 +38,18 @@ class Metrics:
             child = self._children[command] = self._seconds.labels(command)
         child.observe(seconds)
 
-    def show(self, counts: dict[str, dict[str, int]]) -> bytes:
+    def show(self, counts: dict[str, dict[str, int]], with_figures: bool = False) -> bytes:
+        """With the figures of all tenants together, for who reaches all of them."""
         jobs = CollectorRegistry(auto_describe=False)
-        jobs.register(_Counted(self._handler, counts))
+        jobs.register(_Counted(self._handler, counts, with_figures))
         return generate_latest(self.registry) + generate_latest(jobs)
 
 
 class _Counted(Collector):
-    def __init__(self, handler: Handler, counts: dict[str, dict[str, int]]) -> None:
+    def __init__(self, handler: Handler, counts: dict[str, dict[str, int]], with_figures: bool) -> None:
         self._handler = handler
         self._counts = counts
+        self._figures = handler.figures if with_figures else ()
 
     def collect(self) -> Iterator[Metric]:
         labels = ("door", "command", "outcome")
@@ -60,6 +62,10 @@ class _Counted(Collector):
             for state, count in states.items():
                 family.add_metric((queue, state), count)
         yield family
+        for figures in self._figures:
+            for figure in figures():
+                kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
+                yield kind(figure.name, figure.text, value=figure.value)
 
 
 def shown(counts: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

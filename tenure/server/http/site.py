@@ -78,7 +78,8 @@ class Site:
         caller.need(OPERATOR, "metrics")
         call = Call("count", ("",), lambda _: {})
         counts = await self._handler.execute(caller, Asked(tenants=[ANY_TENANT]), call)
-        return Response(self._metrics.show(counts), media_type=metric.CONTENT_TYPE)
+        shown = self._metrics.show(counts, caller.reaches_all_tenants)
+        return Response(shown, media_type=metric.CONTENT_TYPE)
 
     async def _openapi(self, _: Request) -> Response:
         if not self._description:

@@ -7,7 +7,6 @@ own, ends the leases it finds, and begins its numbers where the other store cann
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import apsw
@@ -28,7 +27,7 @@ from tenure.store.embedded.file import (
     last_position,
     one,
 )
-from tenure.store.embedded.home import home_of, owner_of
+from tenure.store.embedded.home import home_of, identity_of, owner_of
 
 STEP_PAGES = 1_024
 FINDINGS_MAX = 100
@@ -126,8 +125,7 @@ def read_about(path: Path) -> About:
 
 
 def _store_of(meta: dict[str, object]) -> str:
-    """A name for the store that gives nothing of its secret away."""
-    return str(meta.get("store") or sha256(b"tenure store" + bytes_of(meta["secret"])).hexdigest()[:16])
+    return identity_of(bytes_of(meta["secret"]), str(meta.get("store") or "")).store
 
 
 def read_blobs(path: Path) -> dict[str, int]:

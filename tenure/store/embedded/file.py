@@ -23,6 +23,7 @@ from tenure.core.token import SECRET_BYTES
 from tenure.engine.engine import Engine
 from tenure.engine.redo import Sections
 from tenure.engine.restore import Restore
+from tenure.store.contract import Identity
 from tenure.store.embedded import hold, mark
 from tenure.store.embedded.content import (
     NOT_AS_WRITTEN,
@@ -35,6 +36,7 @@ from tenure.store.embedded.content import (
     schema_checksum,
     write_meta,
 )
+from tenure.store.embedded.home import identity_of
 from tenure.store.embedded.hung import end_process
 from tenure.store.embedded.log import Log
 
@@ -297,6 +299,12 @@ class StoreFile:
         self._lock = self._mark = -1
 
     # Reading.
+
+    def identity(self) -> Identity:
+        """Also of a file that another process owns."""
+        with self.reading() as content:
+            meta = content.meta()
+            return identity_of(bytes_of(meta["secret"]), str(meta.get("store") or ""))
 
     def restore(self, now: Now) -> Engine:
         """The engine that wrote the file, at the time it is now. What the machine slept has passed for leases too."""

@@ -8,6 +8,7 @@ or deletes a name of the other.
 from hashlib import sha256
 
 from tenure.store.blob.place import Place
+from tenure.store.contract import Identity
 
 OWNER = "tenure-owner"  # says whose blobs these are: nobody else deletes here
 OWNER_BYTES = 256
@@ -25,3 +26,9 @@ def home_of(secret: bytes) -> str:
 
 def at_home(place: Place, home: str) -> Place:
     return place.within(home) if home else place
+
+
+def identity_of(secret: bytes, store: str = "") -> Identity:
+    """`store` is what the file says of where it comes from: nothing, unless it was restored."""
+    name = store or sha256(b"tenure store" + secret).hexdigest()[:16]
+    return Identity(name, sha256(b"tenure life" + secret).hexdigest()[:16])

@@ -5,7 +5,8 @@ import secrets
 from tenure.core.clock import Now
 from tenure.core.token import SECRET_BYTES
 from tenure.engine.engine import Engine
-from tenure.store.contract import Capabilities
+from tenure.store.contract import Capabilities, Identity
+from tenure.store.embedded.home import identity_of
 from tenure.store.embedded.store import EmbeddedStore
 
 CAPABILITIES = Capabilities(name="memory", shared=False, durability=())
@@ -24,3 +25,6 @@ class MemoryStore(EmbeddedStore):
     async def open(self, now: Now) -> None:
         self._opened = Engine(self._secret, self._epoch, now)
         self._now = now
+
+    async def identity(self) -> Identity:
+        return identity_of(self._secret)

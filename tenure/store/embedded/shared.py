@@ -32,7 +32,7 @@ from tenure.core.record import (
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.tenant import Context, OpId
 from tenure.store.blob.place import Place
-from tenure.store.contract import Capabilities, Told, Wait
+from tenure.store.contract import Capabilities, Identity, Told, Wait
 from tenure.store.embedded.file import Owned, TakenOver
 from tenure.store.embedded.link import Link, Lost, join
 from tenure.store.embedded.service import Service
@@ -78,6 +78,10 @@ class SharedStore:
     @property
     def capabilities(self) -> Capabilities:
         return self._store.capabilities
+
+    async def identity(self) -> Identity:
+        """Of the file, whoever owns it."""
+        return await self._store.identity()
 
     def is_owner(self) -> bool:
         return self._service is not None

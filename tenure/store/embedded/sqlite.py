@@ -21,7 +21,7 @@ from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.eventlog import read_runs
 from tenure.engine.scan import chosen, event_columns
 from tenure.store.blob.place import Place
-from tenure.store.contract import Capabilities
+from tenure.store.contract import Capabilities, Identity
 from tenure.store.embedded.blobs import StoreWithBlobs, open_shelf
 from tenure.store.embedded.checkpoint import Checkpoint
 from tenure.store.embedded.content import Content
@@ -154,6 +154,9 @@ class SqliteStore(StoreWithBlobs):
         self._refuse_all(error)
         self._held.clear()
         await super().close()
+
+    async def identity(self) -> Identity:
+        return await asyncio.to_thread(self._file.identity)
 
     # One of several processes.
 

@@ -3,17 +3,19 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import tenure
+from tenure.spark.load import stage_rows
 from tenure.spark.source import TenureSource
+from tenure.spark.write import TenureWriter
 from tests.cli.rig import ENVIRONMENT
 from tests.server.process import ALONE, LISTENING
 
@@ -24,10 +26,13 @@ TENANTS: Final = count(1)
 class Served:
     """A server process on a file, which can be stopped and started again at the same address."""
 
-    def __init__(self, folder: Path, *arguments: str, store: str = "sqlite:///served.db") -> None:
+    def __init__(self, folder: Path, *arguments: str, store: str = "sqlite:///served.db", settings: str = "") -> None:
+        """`settings` is what its file of settings says."""
         self.folder = folder
         self.arguments = arguments
         self.store = store
+        if settings:
+            (folder / "tenure.toml").write_text(settings)
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
 
@@ -116,14 +121,16 @@ def read_all(shop: Shop, table: str, **more: str) -> pa.Table:
     source = shop.source(table=table, **more)
     schema = source.schema()
     reader = source.reader(schema)
-    batches = [batch for span in reader.partitions() for batch in reader.read(span)]
+    batches = batches_of(reader, reader.partitions())
     return pa.Table.from_batches(batches) if batches else pa.Table.from_pylist([], schema=pa.schema([]))
 
 
 def write_all(shop: Shop, tasks: list[list[pa.RecordBatch]], **options: str) -> None:
-    """What Spark would write, without Spark: a task after the other, each as part 0."""
+    """What Spark would write, without Spark."""
     writer = shop.source(**options).writer(from_arrow_schema(tasks[0][0].schema), False)
-    writer.commit([writer.write(iter(task)) for task in tasks])  # type: ignore[arg-type]
+    assert isinstance(writer, TenureWriter)
+    messages = [stage_rows(writer.writing, writer.load_id, part, task) for part, task in enumerate(tasks)]
+    writer.commit([*messages])
 
 
 def orders(first: int, number: int) -> pa.RecordBatch:
@@ -135,3 +142,19 @@ def orders(first: int, number: int) -> pa.RecordBatch:
 
 ORDERS: Final = {"queue": "orders", "task": "pay", "key": "order_id"}
 Make = Callable[..., Served]
+
+
+def batches_of(
+    reader: DataSourceReader | DataSourceStreamReader, spans: Sequence[InputPartition]
+) -> list[pa.RecordBatch]:
+    """What the tasks of Spark would read, one after the other."""
+    found: list[pa.RecordBatch] = []
+    for span in spans:
+        for batch in reader.read(span):
+            assert isinstance(batch, pa.RecordBatch)
+            found.append(batch)
+    return found
+
+
+def seqs_of(batches: list[pa.RecordBatch]) -> list[int]:
+    return [seq for batch in batches for seq in batch.column("seq").to_pylist()]

@@ -153,7 +153,7 @@ def test_what_is_pickled_names_the_file_and_holds_no_token(tmp_path: Path, monke
 
 def test_schema_depends_on_table_and_columns() -> None:
     assert read_columns({**READ, "columns": "job, type"}) == ("events", ("job", "type"))
-    with pytest.raises(InvalidRequest, match="table: .* must be given"):
+    with pytest.raises(InvalidRequest, match=r"table: .* must be given"):
         read_columns(URL)
 
 

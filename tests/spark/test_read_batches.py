@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tenure.core.error import EventsLost, InvalidRequest, Unavailable
 from tenure.lake.schema import TABLES
 from tenure.spark.read import PushingReader, TenureReader
 from tenure.spark.span import PARTITIONS_DEFAULT_MAX, ROWS_PER_PARTITION, Span, cut
-from tests.spark.rig import Make, Shop, read_all
+from tests.spark.rig import Make, Shop, batches_of, read_all, seqs_of
 
 
 @pytest.fixture
@@ -116,8 +117,7 @@ def test_what_comes_after_planning_is_not_read(history: Shop) -> None:
     before = history.events()
     spans = reader.partitions()
     history.enqueue(50)
-    found = [seq for span in spans for batch in reader.read(span) for seq in batch.column("seq").to_pylist()]
-    assert found == before
+    assert seqs_of(batches_of(reader, spans)) == before
 
 
 @pytest.mark.parametrize("table", ["events", "jobs", "attempts", "dead_letters"])
@@ -165,7 +165,7 @@ def test_stretch_is_cut_by_rows_and_by_what_was_asked(keys: int, asked: int, pie
     assert len(spans) == pieces
     if spans:
         assert (spans[0].after, spans[-1].upto) == (100, 100 + keys)
-        assert all(one.upto == two.after for one, two in zip(spans, spans[1:], strict=False))
+        assert all(one.upto == two.after for one, two in pairwise(spans))
 
 
 def test_reader_that_stops_early_leaves_nothing_open(history: Shop) -> None:
@@ -228,8 +228,7 @@ def test_retention_that_goes_on_while_reading_is_noticed(serve: Make) -> None:
     gone = Span(0, shop.events()[-1])
     with pytest.raises(EventsLost, match="are past retention"):
         list(found[0].read(gone))
-    rows = [seq for batch in found[1].read(gone) for seq in batch.column("seq").to_pylist()]
-    assert rows == shop.events()
+    assert seqs_of(batches_of(found[1], [gone])) == shop.events()
     assert list(found[1].read(Span(0, 10))) == []
 
 

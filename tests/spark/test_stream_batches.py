@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from tenure.core.error import EventsLost, InvalidRequest
-from tests.spark.rig import Make, Shop
+from tests.spark.rig import Make, Shop, batches_of, seqs_of
 from tests.spark.test_read_batches import overtaken
 
 ALL = ReadAllAvailable()
@@ -22,8 +22,7 @@ def stream(shop: Shop, table: str = "events", **more: str) -> DataSourceStreamRe
 def rows(reader: DataSourceStreamReader, start: dict[str, int], end: dict[str, int]) -> list[int]:
     """Of a micro-batch, as Spark would plan and read it."""
     start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
-    spans = reader.partitions(start, end)
-    return [seq for span in spans for batch in reader.read(span) for seq in batch.column("seq").to_pylist()]
+    return seqs_of(batches_of(reader, reader.partitions(start, end)))
 
 
 def drain(reader: DataSourceStreamReader, limit: ReadLimit | None = None) -> list[list[int]]:

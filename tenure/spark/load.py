@@ -30,7 +30,7 @@ OVERLOADED_S: Final = 300.0  # that a task waits for room, in all
 PAUSE_MOST_S: Final = 5.0
 STILL_S: Final = 60.0  # without a row let in, after which a published load is not waited for any more
 POLL_FIRST_S: Final = 0.005
-POLL_MOST_S: Final = 0.25
+POLL_MOST_S: Final = 0.05
 REASONS_SHOWN: Final = 3
 
 log: Final = logging.getLogger("tenure.spark")

@@ -40,16 +40,19 @@ WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
 KEY_TYPES: Final = (StringType, *WHOLE, DecimalType, DateType)
 CHUNK_BYTES: Final = 8 * 1024 * 1024  # of payloads and keys; a message has twice that
 ROW_BYTES: Final = 64  # besides, of a row
+CHAR_BYTES: Final = 4  # of a character of a key, at most
 REPEATED_SHOWN: Final = 5
 
 
 class Rows(NamedTuple):
-    """Jobs in columns. `repeated` are keys that some rows share, a few of them."""
+    """Jobs in columns. `repeated` are keys that some rows share, a few of them; `size` is what a message of them has at
+    most."""
 
     payloads: list[bytes]
     extras: list[Extras | None]
     each: list[Options] | None
     repeated: list[str]
+    size: int
 
 
 def check_columns(writing: Writing, schema: StructType) -> None:
@@ -92,9 +95,10 @@ class RowEncoder:
         keys = texts_of(batch, "key", self._writing.key)
         payloads = self._given_payloads(batch) if self._writing.payload else self._own_payloads(batch)
         extras: list[Extras | None] = [Extras(idempotency_key=key) for key in keys]
-        self._add_groups(batch, extras)
+        group_chars = self._add_groups(batch, extras)
         self._add_times(batch, extras)
-        return Rows(payloads, extras, self._priorities(batch), repeated_of(keys))
+        size = sum(map(len, payloads)) + ROW_BYTES * len(payloads) + CHAR_BYTES * (sum(map(len, keys)) + group_chars)
+        return Rows(payloads, extras, self._priorities(batch), repeated_of(keys), size)
 
     def _given_payloads(self, batch: pa.RecordBatch) -> list[bytes]:
         column = batch.column(self._writing.payload)
@@ -123,12 +127,15 @@ class RowEncoder:
         orders = (writing.priority_column, writing.run_at_column, writing.group_column)
         return [name for name in names if name not in orders]
 
-    def _add_groups(self, batch: pa.RecordBatch, extras: list[Extras | None]) -> None:
-        if self._writing.group_column:
-            groups = texts_of(batch, "groupColumn", self._writing.group_column, may_be_null=True)
-            for extra, group in zip(extras, groups, strict=True):
-                if extra is not None and group:
-                    extra.group = group
+    def _add_groups(self, batch: pa.RecordBatch, extras: list[Extras | None]) -> int:
+        """How many characters they have."""
+        if not self._writing.group_column:
+            return 0
+        groups = texts_of(batch, "groupColumn", self._writing.group_column, may_be_null=True)
+        for extra, group in zip(extras, groups, strict=True):
+            if extra is not None and group:
+                extra.group = group
+        return sum(map(len, groups))
 
     def _add_times(self, batch: pa.RecordBatch, extras: list[Extras | None]) -> None:
         if self._writing.run_at_column:
@@ -189,13 +196,17 @@ def values_of(column: pa.Array) -> list[Any]:
 
 
 def chunks_of(rows: Rows, options: Options) -> list[Batch]:
-    """Rows in messages that a server takes: bounded in number and in bytes."""
+    """Rows in messages that a server takes: bounded in number and in bytes. Most often all of them fit into one."""
+    count = len(rows.payloads)
+    if 0 < count <= bound.BATCH_ITEMS_MAX and rows.size <= CHUNK_BYTES:
+        return [Batch(options, rows.payloads, rows.extras, rows.each)]
     chunks: list[Batch] = []
     first = size = 0
-    count = len(rows.payloads)
     for at, payload in enumerate(rows.payloads):
         extra = rows.extras[at]
-        own = len(payload) + ROW_BYTES + (4 * len(extra.idempotency_key + extra.group) if extra is not None else 0)
+        own = len(payload) + ROW_BYTES
+        if extra is not None:
+            own += CHAR_BYTES * (len(extra.idempotency_key) + len(extra.group))
         if at > first and (size + own > CHUNK_BYTES or at - first == bound.BATCH_ITEMS_MAX):
             chunks.append(_part(rows, options, first, at))
             first, size = at, 0

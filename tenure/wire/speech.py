@@ -17,8 +17,8 @@ from tenure.core.job import Extras, Options
 from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Claim, Filter
 from tenure.wire import value
-from tenure.wire.format import Format, kept, nothing, shown
 from tenure.wire.command import JobColumns
+from tenure.wire.format import Format, kept, nothing, shown
 from tenure.wire.option import CORE_NAMES, JustData, asked, split
 from tenure.wire.reader import Reader
 
@@ -155,9 +155,14 @@ class Speech:
                 given[CORE_NAMES.get(name, name)] = column
         each = None
         if columns.kind is not None:
-            kinds = [self.job({**shared, **asked(kind)}, kind.queue)[0] for kind in columns.kinds or ()]
+            kinds = [
+                self.job({**shared, **asked(kind)}, message.queue if kind.queue is UNSET else kind.queue)[0]
+                for kind in columns.kinds or ()
+            ]
             if len(columns.kind) != count or not all(0 <= place < len(kinds) for place in columns.kind):
-                raise InvalidRequest("kind", len(columns.kind), f"there must be one of the kinds for each of {count} jobs")
+                raise InvalidRequest(
+                    "kind", len(columns.kind), f"there must be one of the kinds for each of {count} jobs"
+                )
             each = [kinds[place] for place in columns.kind]
         return Batch(options, columns.data, bound.make_extras_of(count, given) if given else None, each)
 

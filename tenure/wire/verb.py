@@ -1,6 +1,7 @@
 """The verbs of a store as commands of the public protocol, for a client: how to ask, and how to read the answer."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -50,15 +51,7 @@ SUBJECTS = {
     request.WORKER: ("WORKERS", "name"),
 }
 SETTLE_NAMES = {code: name for name, code in SETTLE_VERBS.items()}
-# What a column says of a job that has nothing there.
-EMPTY: dict[str, object] = {
-    **dict.fromkeys(bound.EXTRA_RULES, ""),
-    "depends_on": (),
-    "tags": (),
-    "run_at": 0,
-    "expires_at": 0,
-    "metadata": None,
-}
+NO_EXTRAS = Extras()
 STEP_NAMES = {code: name for name, code in LOAD_STEPS.items()}
 
 
@@ -329,9 +322,9 @@ def _columns(batch: Batch) -> Fields:
     _check_lengths(batch)
     columns: Fields = {"data": batch.payloads}
     if batch.extras is not None:
+        extras = [NO_EXTRAS if extra is None else extra for extra in batch.extras]
         for name in bound.EXTRA_RULES:
-            empty = EMPTY[name]
-            column = [empty if extra is None else getattr(extra, name) or empty for extra in batch.extras]
+            column = list(map(attrgetter(name), extras))
             if any(column):
                 columns[PUBLIC_NAMES.get(name, name)] = column
     if batch.each is not None:

@@ -20,6 +20,7 @@ PACKAGES: Final = (
     "testing",
     "integration",
     "ops",
+    "spark",
     "cli",
     "server",
     "server/http",

@@ -7,9 +7,11 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tenure.core.error import InvalidRequest
+from tenure.lake.schema import TABLES
 from tenure.spark.connect import read_token
-from tenure.spark.option import Place, read_columns, read_reading, read_writing
+from tenure.spark.option import KNOWN, Place, read_columns, read_reading, read_writing
 from tenure.spark.payload import check_columns
+from tests.docs.page import CODE, ROOT
 
 URL = {"url": "tenure://127.0.0.1:6789"}
 READ = {**URL, "table": "events"}
@@ -172,3 +174,10 @@ def test_column_that_does_not_serve_is_refused(change: dict[str, str], words: st
     schema = StructType().add("order_id", "string").add("amount", "double").add("at", "timestamp")
     with pytest.raises(InvalidRequest, match=words.replace("?", r"\?")):
         check_columns(read_writing({**WRITE, **change}, is_stream=False), schema)
+
+
+def test_every_option_is_documented() -> None:
+    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    named = {code for row in page.splitlines() if row.startswith("|") for code in CODE.findall(row.split("|")[1])}
+    assert {known.name for known in KNOWN.values()} <= named
+    assert set(TABLES) <= named

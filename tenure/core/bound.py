@@ -361,6 +361,21 @@ def make_extras(**fields: object) -> Extras:
     return extras
 
 
+def make_extras_of(count: int, columns: dict[str, list[object]]) -> list[Extras | None]:
+    """Checked extras of a batch that says them in columns, one entry for each job; an empty entry is none."""
+    made: list[Extras | None] = []
+    for _ in range(count):
+        made.append(Extras())
+    for field, values in columns.items():
+        if len(values) != count:
+            raise InvalidRequest(field, len(values), f"there must be one entry for each of the {count} payloads")
+        rule = EXTRA_RULES[field]
+        for extras, value in zip(made, values):
+            if value:
+                setattr(extras, field, rule(field, value))
+    return made
+
+
 def make_claim(
     queues: object = ("default",),
     n: object = 1,

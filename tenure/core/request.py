@@ -270,7 +270,8 @@ READ: Final = 3
 class Load:
     """A set of jobs that becomes visible at once.
 
-    STAGE adds a chunk; PUBLISH names the writing that counts per part; READ asks what became of a chunk's rows.
+    STAGE adds a chunk; PUBLISH names the writing that counts per part; READ asks what became of a chunk's rows or, if
+    no chunk is named, of how many rows in all.
     """
 
     def __init__(

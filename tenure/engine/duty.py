@@ -487,11 +487,13 @@ def _publish(w: World, owed: Owed, budget: i64) -> i64:
     while owed.batches and budget > 0:
         batch = owed.batches[0]
         key = keys[len(keys) - len(owed.batches)]
-        let_in(w, staged, key, batch, int(owed.at))
         w.journal.mark((journal.GIVEN, staged.tenant, staged.load_id, *key))
-        budget -= 1
-        owed.at += 1
-        if owed.at >= len(batch.payloads):
+        count: i64 = len(batch.payloads)
+        while owed.at < count and budget > 0:
+            let_in(w, staged, key, batch, int(owed.at))
+            budget -= 1
+            owed.at += 1
+        if owed.at >= count:
             owed.batches.pop(0)
             owed.at = 0
     if not owed.batches:

@@ -353,20 +353,30 @@ def read_batch(fact: Fact) -> Batch:
 def _extras_fact(extras: Extras | None) -> Fact | None:
     if extras is None:
         return None
-    fact: Fact = {
-        "custom_id": extras.custom_id,
-        "unique_key": extras.unique_key,
-        "idempotency_key": extras.idempotency_key,
-        "debounce_key": extras.debounce_key,
-        "depends_on": extras.depends_on,
-        "group": extras.group,
-        "run_at": extras.run_at,
-        "expires_at": extras.expires_at,
-        "tags": extras.tags,
-        "metadata": extras.metadata,
-        "trace": extras.trace,
-    }
-    return {name: value for name, value in fact.items() if value}
+    fact: Fact = {}
+    if extras.custom_id:
+        fact["custom_id"] = extras.custom_id
+    if extras.unique_key:
+        fact["unique_key"] = extras.unique_key
+    if extras.idempotency_key:
+        fact["idempotency_key"] = extras.idempotency_key
+    if extras.debounce_key:
+        fact["debounce_key"] = extras.debounce_key
+    if extras.depends_on:
+        fact["depends_on"] = extras.depends_on
+    if extras.group:
+        fact["group"] = extras.group
+    if extras.run_at:
+        fact["run_at"] = extras.run_at
+    if extras.expires_at:
+        fact["expires_at"] = extras.expires_at
+    if extras.tags:
+        fact["tags"] = extras.tags
+    if extras.metadata:
+        fact["metadata"] = extras.metadata
+    if extras.trace:
+        fact["trace"] = extras.trace
+    return fact
 
 
 def read_extras(fact: Fact) -> Extras:

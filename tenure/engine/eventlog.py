@@ -358,6 +358,12 @@ class EventLog:
                 at += size
         return found, int(upto)
 
+    def newest_kept(self) -> i64:
+        """The seq of the newest event that is here; numbers after it were skipped."""
+        if len(self._out):
+            return self.seq
+        return self._chunks[-1].last if self._chunks else self._out_first - 1
+
     def chunks_after(self, after: i64) -> list[Chunk]:
         """The next ones with events after that number, some of them at least."""
         self._close()

@@ -332,7 +332,8 @@ def _scan_events(w: World, after: i64, upto: i64, out: EventColumns) -> i64:
         if out.is_full() or runs <= 0:
             return seen
         seen = min(chunk.last, upto)
-    return seen
+    # Numbers that were skipped when the store was opened are looked at, too: nothing will come there.
+    return upto if seen >= w.log.newest_kept() and upto > seen else seen
 
 
 def event_columns(context: Context, asked: Scan) -> EventColumns:

@@ -54,6 +54,7 @@ TOPICS: Final = (
     "op_id",
     "load",
     "imported",
+    "scan",
     "explain",
     "worker",
     "capability",

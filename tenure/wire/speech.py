@@ -17,12 +17,14 @@ from tenure.core.job import Extras, Options
 from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Claim, Filter
 from tenure.wire import value
+from tenure.wire.command import JobColumns
 from tenure.wire.format import Format, kept, nothing, shown
-from tenure.wire.option import JustData, asked, split
+from tenure.wire.option import CORE_NAMES, JustData, asked, split
 from tenure.wire.reader import Reader
 
 OPTIONS_KEPT = 1_000
 JUST_DATA = frozenset({JustData})
+EXTRA_COLUMNS = [name for name in JobColumns.__struct_fields__ if name not in ("data", "kinds", "kind")]
 OLD_STATES = {
     "ready": "waiting",
     "scheduled": "delayed",
@@ -138,6 +140,31 @@ class Speech:
         has_extras = any(extras is not None for extras in all_extras)
         first = each[0] if each else Options()
         return Batch(first, payloads, all_extras if has_extras else None, each), wrong
+
+    def columns(self, message: Any, columns: JobColumns) -> Batch:
+        """A batch whose jobs were said in columns. One that is wrong refuses them all."""
+        count = len(columns.data)
+        shared = asked(message)
+        options, extras = self.job(shared, message.queue)
+        if extras is not None:
+            raise InvalidRequest("columns", "given", "what one job has besides the others stands among them")
+        given: dict[str, list[Any]] = {}
+        for name in EXTRA_COLUMNS:
+            column = getattr(columns, name)
+            if column is not None:
+                given[CORE_NAMES.get(name, name)] = column
+        each = None
+        if columns.kind is not None:
+            kinds = [
+                self.job({**shared, **asked(kind)}, message.queue if kind.queue is UNSET else kind.queue)[0]
+                for kind in columns.kinds or ()
+            ]
+            if len(columns.kind) != count or not all(0 <= place < len(kinds) for place in columns.kind):
+                raise InvalidRequest(
+                    "kind", len(columns.kind), f"there must be one of the kinds for each of {count} jobs"
+                )
+            each = [kinds[place] for place in columns.kind]
+        return Batch(options, columns.data, bound.make_extras_of(count, given) if given else None, each)
 
     def filter(self, which: Any) -> Filter:
         names = [which.state] if isinstance(which.state, str) else which.state

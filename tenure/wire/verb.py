@@ -1,6 +1,7 @@
 """The verbs of a store as commands of the public protocol, for a client: how to ask, and how to read the answer."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -25,7 +26,7 @@ from tenure.core.state import STATE_NAMES
 from tenure.core.tenant import Context
 from tenure.wire import value
 from tenure.wire.format import Format
-from tenure.wire.option import extra_fields, fields_of
+from tenure.wire.option import PUBLIC_NAMES, extra_fields, fields_of
 from tenure.wire.work import LOAD_STEPS, SETTLE_VERBS
 
 Fields = dict[str, Any]
@@ -51,6 +52,7 @@ SUBJECTS = {
     request.WORKER: ("WORKERS", "name"),
 }
 SETTLE_NAMES = {code: name for name, code in SETTLE_VERBS.items()}
+NO_EXTRAS = Extras()
 STEP_NAMES = {code: name for name, code in LOAD_STEPS.items()}
 
 
@@ -148,16 +150,21 @@ def _batch(form: Format, batch: Batch) -> Fields:
     """What all jobs share at the top, what each has besides with its data."""
     wrap: Callable[[Any], object] = form.of_bytes
     count = len(batch.payloads)
-    for name in ("extras", "each", "pasts"):
-        column = getattr(batch, name)
-        if column is not None and len(column) != count:
-            raise InvalidRequest(name, len(column), f"there must be one for each of the {count} payloads")
+    _check_lengths(batch)
     extras = batch.extras or [None] * count
     if batch.each is None:
         jobs = [_job(wrap(payload), None, extra) for payload, extra in zip(batch.payloads, extras, strict=True)]
         return {**fields_of(batch.options), "jobs": jobs}
     rows = zip(batch.payloads, batch.each, extras, strict=True)
     return {"jobs": [_job(wrap(payload), options, extra) for payload, options, extra in rows]}
+
+
+def _check_lengths(batch: Batch) -> None:
+    count = len(batch.payloads)
+    for name in ("extras", "each", "pasts"):
+        column = getattr(batch, name)
+        if column is not None and len(column) != count:
+            raise InvalidRequest(name, len(column), f"there must be one for each of the {count} payloads")
 
 
 def _job(data: object, options: Options | None, extras: Extras | None) -> Fields:
@@ -308,9 +315,10 @@ def _load(form: Format, load: Load) -> Fields:
     if load.parts is not None:
         fields["parts"] = load.parts
     if load.batch is not None:
-        fields.update(_batch(form, load.batch))
-        if load.batch.pasts is not None:
-            fields["pasts"] = load.batch.pasts
+        if load.batch.pasts is None:
+            fields.update(_columns(load.batch))
+        else:
+            fields.update(_batch(form, load.batch), pasts=load.batch.pasts)
     return fields
 
 
@@ -327,6 +335,24 @@ def _scan(form: Format, scan: Scan) -> Fields:
         "types": scan.types,
         "columns": scan.columns,
     }
+
+
+def _columns(batch: Batch) -> Fields:
+    """What all jobs share at the top, what they have besides in columns."""
+    _check_lengths(batch)
+    columns: Fields = {"data": batch.payloads}
+    if batch.extras is not None:
+        extras = [NO_EXTRAS if extra is None else extra for extra in batch.extras]
+        for name in bound.EXTRA_RULES:
+            column = list(map(attrgetter(name), extras))
+            if any(column):
+                columns[PUBLIC_NAMES.get(name, name)] = column
+    if batch.each is not None:
+        places: dict[int, int] = {}
+        columns["kind"] = [places.setdefault(id(options), len(places)) for options in batch.each]
+        kinds = {id(options): options for options in batch.each}
+        columns["kinds"] = [fields_of(kinds[each]) for each in places]
+    return {**fields_of(batch.options), "columns": columns}
 
 
 VERBS: dict[str, Verb] = {

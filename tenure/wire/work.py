@@ -53,7 +53,11 @@ def load(s: Speech, m: c.LoadJobs | c.LoadItems) -> Call:
     if step is None:
         raise InvalidRequest("step", m.step, "it must be one of " + ", ".join(LOAD_STEPS))
     batch = None
-    if m.jobs is not None:
+    if m.columns is not None:
+        if m.jobs is not None or m.pasts is not None:
+            raise InvalidRequest("columns", "given", "jobs are said in columns or one after the other, not both")
+        batch = s.columns(m, m.columns)
+    elif m.jobs is not None:
         batch, wrong = s.batch(m, m.jobs)
         if wrong:
             raise next(iter(wrong.values()))

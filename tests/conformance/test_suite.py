@@ -1,5 +1,7 @@
 """The suite itself: it covers what it says it covers, skips aloud, and notices a store that is wrong."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -7,6 +9,7 @@ from tenure.core.answer import Answers
 from tenure.core.clock import Now
 from tenure.core.request import Settle
 from tenure.core.tenant import Context
+from tenure.store import conformance
 from tenure.store.behaviour.registry import RULINGS, SECTIONS
 from tenure.store.behaviour.trap import TRAPS
 from tenure.store.conformance import BEHAVIOURS, Skipped, behaviours_for, check, name_of
@@ -71,3 +74,10 @@ def test_wrong_store_is_noticed() -> None:
     behaviour = next(one for one in BEHAVIOURS if one.name == "live_token_completes")
     with pytest.raises(AssertionError):
         check(behaviour, Forgetful)
+
+
+def test_every_module_with_behaviours_is_a_topic() -> None:
+    """One that is forgotten would never run."""
+    folder = Path(conformance.__file__).parent / "behaviour"
+    written = {path.stem for path in folder.glob("*.py") if "\n@behaviour(" in path.read_text("utf-8")}
+    assert written == set(conformance.TOPICS)

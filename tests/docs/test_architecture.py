@@ -20,7 +20,6 @@ PACKAGES: Final = (
     "testing",
     "integration",
     "ops",
-    "lake",
     "cli",
     "server",
     "server/http",

@@ -1,4 +1,4 @@
-"""One Spark session for the whole run: it takes ten seconds to start."""
+"""One Spark session for the whole run: it takes ten seconds to start. One server for the tests that do not stop it."""
 
 import os
 import shutil
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
+from tests.spark.rig import TENANTS, Make, Served, Shop
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +38,32 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = Served(tmp_path_factory.mktemp("server")).start()
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def shop(server: Served) -> Shop:
+    """A tenant of its own for each test."""
+    return Shop(server.url, f"shop-{next(TENANTS)}")
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Make]:
+    """Starts servers that the test may stop."""
+    made: list[Served] = []
+
+    def start(*arguments: str, **more: str) -> Served:
+        folder = tmp_path / f"server-{len(made)}"
+        folder.mkdir()
+        made.append(Served(folder, *arguments, **more))
+        return made[-1].start()
+
+    yield start
+    for served in made:
+        served.stop()

@@ -1,8 +1,9 @@
 """Section 4: loads. Staged out of sight, published whole and once, or gone."""
 
-from tenure.core.error import Error
+from tenure.core.error import Error, InvalidRequest
 from tenure.core.record import LoadReport
-from tenure.core.request import ABORT, PUBLISH, STAGE, Filter, Load
+from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Filter, Load
+from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.registry import behaviour
 from tenure.store.behaviour.rig import DAY, GLOBEX, HOUR, Rig
 
@@ -162,3 +163,13 @@ async def bad_row_of_a_load_is_not_dropped_silently(rig: Rig) -> None:
     assert staged.rows == 2
     report = await publish(rig, {0: "w"})
     assert (report.rows, report.new, report.duplicates, report.refused) == (2, 1, 0, 1)
+
+
+@behaviour(4, needs=NEEDS)
+async def counts_of_a_load_are_read_without_a_chunk(rig: Rig) -> None:
+    await refused(InvalidRequest, rig.load(Load(READ, "load")), field="load_id")
+    await stage(rig, [b"a", b"b"], part=3)
+    staged = await rig.load(Load(READ, "load"))
+    assert (staged.rows, staged.new, staged.published, staged.outcomes) == (2, 0, False, ())
+    published = await publish(rig, {3: "w"})
+    assert await rig.load(Load(READ, "load")) == published

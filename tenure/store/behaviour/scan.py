@@ -168,7 +168,6 @@ async def scanned_jobs_say_what_get_says_and_their_options(rig: Rig) -> None:
         lease_ms=7_000,
         backoff=backoff,
         keep_failed_count=3,
-        lifo=True,
     )
     rows = await pages(rig, "jobs")
     for row in rows:
@@ -182,7 +181,7 @@ async def scanned_jobs_say_what_get_says_and_their_options(rig: Rig) -> None:
         "idempotency_key": "i",
         "limit_keys": ["a", "b"],
         "timeout_ms": HOUR,
-        "lifo": True,
+        "lifo": False,
     }
     assert (last["lease_ms"], last["keep_failed_count"], last["keep_failed_ms"]) == (7_000, 3, -1)
     told = last["backoff"]

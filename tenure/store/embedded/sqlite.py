@@ -525,7 +525,7 @@ class SqliteStore(StoreWithBlobs):
             # The numbers between were skipped when the store was opened.
             scan = Scan(
                 scan.table,
-                self._engine.oldest_event() - 1,
+                min(self._engine.oldest_event() - 1, scan.upto),
                 scan.upto,
                 scan.limit,
                 scan.queue,

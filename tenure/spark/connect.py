@@ -1,0 +1,92 @@
+"""The one place where the code on Spark opens a client: in a planner, and in every task by itself.
+
+A token is read here, at the last moment, in the process that uses it. Nothing that Spark pickles, plans or prints has
+ever seen it.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from tenure.client.client import Client, connect
+from tenure.client.loop import LoopThread
+from tenure.core.error import InvalidRequest, Unavailable
+from tenure.core.tenant import ANY_TENANT, DEFAULT_TENANT
+from tenure.spark.option import TOKEN_VARIABLE, Place
+
+T = TypeVar("T")
+
+PATIENCE_S: Final = 30.0  # for a server that is being started again while a query runs
+log: Final = logging.getLogger("tenure.spark")
+
+
+def read_token(place: Place) -> str:
+    """From the file that was named, else from the environment; empty when there is none."""
+    path = place.token_file
+    if not path:
+        if given := os.environ.get(place.token_variable):
+            return given.strip()
+        if place.token_variable != TOKEN_VARIABLE:
+            raise InvalidRequest("tokenVariable", place.token_variable, "it is not set where Spark's tasks run")
+        path = os.environ.get("TENURE_TOKEN_FILE", "")
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InvalidRequest("tokenFile", path, f"it must be readable where Spark's tasks run: {reason}") from None
+
+
+class Session:
+    """An open client in a loop of its own: calls that are waited for, and calls that are under way meanwhile."""
+
+    def __init__(self, place: Place, patience_s: float = 0.0) -> None:
+        self._place = place
+        self._patience_s = patience_s
+
+    def __enter__(self) -> "Session":
+        is_all = self._place.tenant == ANY_TENANT
+        token = read_token(self._place)
+        self._loop = LoopThread("tenure-spark")
+        until = time.monotonic() + self._patience_s
+        while True:
+            client = connect(
+                self._place.url,
+                tenant=DEFAULT_TENANT if is_all else self._place.tenant,
+                tenants=(ANY_TENANT,) if is_all else (),
+                token=token,
+            )
+            try:
+                self.client: Client = self._loop.run(client.__aenter__())
+                return self
+            except Unavailable as error:
+                self._loop.run(client.close())
+                if time.monotonic() >= until:
+                    self._loop.stop()
+                    raise
+                log.warning("%s; trying again", error)
+            except BaseException:
+                self._loop.stop()
+                raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._loop.run(self.client.close())
+        finally:
+            self._loop.stop()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run(work)
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Goes on while the caller does something else."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop.loop)

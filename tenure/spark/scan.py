@@ -1,0 +1,60 @@
+"""Pages of a store's tables as Arrow batches: bounds that are fixed once, and what lies between two keys.
+
+The key of a row is `seq` for events and `id` for jobs. Everything else here that reads goes through `find_bounds` and
+`read_page`.
+"""
+
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from tenure.client.client import Client
+from tenure.lake.arrow import batch_of_events, batch_of_jobs, needed_for
+from tenure.lake.schema import EVENTS, JOBS
+
+ROWS_PER_PAGE: Final = 20_000
+
+
+class Bounds(NamedTuple):
+    """Of the rows that there are: the key of the oldest, and of the newest. Equal to each other less one: none."""
+
+    first: int
+    last: int
+
+
+class Wanted(NamedTuple):
+    """Conditions that the server looks at by itself."""
+
+    queue: str = ""
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+class Page(NamedTuple):
+    batch: pa.RecordBatch
+    next: int  # everything up to this key was looked at
+
+
+async def find_bounds(client: Client, kind: str) -> Bounds:
+    """`kind` is events or jobs."""
+    found = await client.scan_bounds(kind)
+    return Bounds(found.first, found.last)
+
+
+async def read_page(client: Client, kind: str, after: int, upto: int, wanted: Wanted, columns: tuple[str, ...]) -> Page:
+    """Rows with after < key <= upto in rising order, of the columns that were named (all, if none was)."""
+    page = await client.scan_page(
+        kind,
+        after=after,
+        upto=upto,
+        limit=ROWS_PER_PAGE,
+        queue=wanted.queue,
+        states=wanted.states,
+        types=wanted.types,
+        columns=needed_for(columns) if kind == "events" else columns,
+    )
+    make = batch_of_events if kind == "events" else batch_of_jobs
+    return Page(make(page, columns), page.next)
+
+
+SCHEMAS: Final = {"events": EVENTS, "jobs": JOBS}

@@ -1,0 +1,77 @@
+"""The stream reader: events, or the attempts among them, by their seq.
+
+An offset is `{"seq": n}`: everything up to event n was read. Spark keeps it in the checkpoint and asks for what lies
+between two of them, the same again after a crash. Nothing here depends on `commit`, which lags behind by a batch.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from tenure.core.error import InvalidRequest
+from tenure.spark.connect import PATIENCE_S, Session
+from tenure.spark.option import Reading
+from tenure.spark.read import first_after
+from tenure.spark.scan import Bounds, find_bounds
+from tenure.spark.span import Span, check_kept, cut, read_span
+from tenure.spark.table import MADE_OF
+
+Offset = dict[str, Any]
+
+
+class TenureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self._target: int | None = None  # of a query that reads what there is and ends
+        self._newest: int | None = None
+
+    def _bounds(self) -> Bounds:
+        with Session(self.reading.place, PATIENCE_S) as session:
+            found = session.run(find_bounds(session.client, "events"))
+        self._newest = found.last
+        return found
+
+    def initialOffset(self) -> Offset:
+        return {"seq": first_after(self.reading, self._bounds())}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self.reading.max_offsets) if self.reading.max_offsets else ReadAllAvailable()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """What a batch may reach. It counts from the oldest event that is kept: a batch that lies before it is empty,
+        and the query would stand still."""
+        bounds = self._bounds()
+        check_same_store(start["seq"], bounds)
+        end = bounds.last if self._target is None else min(self._target, bounds.last)
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, max(start["seq"], bounds.first - 1) + limit.max_rows)
+        return {"seq": max(end, start["seq"])}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._bounds().last
+
+    def reportLatestOffset(self) -> Offset | None:
+        return None if self._newest is None else {"seq": self._newest}
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        if start["seq"] >= end["seq"]:
+            return []
+        bounds = self._bounds()
+        check_same_store(end["seq"], bounds)
+        after = check_kept(self.reading, start["seq"], bounds.first)
+        return [*cut(after, end["seq"], self.reading.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, Span):
+            return iter(())
+        return read_span(self.reading, partition, MADE_OF[self.reading.table].wanted)
+
+
+def check_same_store(seq: int, bounds: Bounds) -> None:
+    """An event that a checkpoint knows must be there. Going on would leave out as many of the new store's."""
+    if seq > bounds.last:
+        rule = f"the newest event is {bounds.last}: this is another store, or a restored one; begin a new checkpoint"
+        raise InvalidRequest("offset", seq, rule)

@@ -52,9 +52,18 @@ class Session:
         self._patience_s = patience_s
 
     def __enter__(self) -> "Session":
-        is_all = self._place.tenant == ANY_TENANT
         token = read_token(self._place)
         self._loop = LoopThread("tenure-spark")
+        try:
+            self.client: Client = self._open(token)
+        except BaseException:
+            self._loop.stop()
+            raise
+        return self
+
+    def _open(self, token: str) -> Client:
+        """Again and again for as long as there is patience."""
+        is_all = self._place.tenant == ANY_TENANT
         until = time.monotonic() + self._patience_s
         while True:
             client = connect(
@@ -64,17 +73,12 @@ class Session:
                 token=token,
             )
             try:
-                self.client: Client = self._loop.run(client.__aenter__())
-                return self
+                return self._loop.run(client.__aenter__())
             except Unavailable as error:
                 self._loop.run(client.close())
                 if time.monotonic() >= until:
-                    self._loop.stop()
                     raise
                 log.warning("%s; trying again", error)
-            except BaseException:
-                self._loop.stop()
-                raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -189,7 +189,7 @@ def abort(place: Place, load_id: str) -> None:
         with Session(place) as session:
             session.run(session.client.load(Load(ABORT, load_id)))
     except Conflict:
-        log.warning("load %s was published before this run, which added nothing", load_id)
+        log.warning("load %s is published, and stays; what this run staged besides is dropped", load_id)
     except Error as error:
         log.warning("load %s was not aborted (%s); it is out of sight, and removed after 24 h", load_id, error)
 

@@ -124,7 +124,6 @@ JOB_HOURS: Final = pa.schema(
         ("state", pa.string()),
         ("enqueued_at", TIME),
         ("started_at", TIME),
-        ("ended_seq", pa.int32()),
         ("ended_at", TIME),
         ("removed_at", TIME),
         *((name, pa.int64()) for name in ("attempts", "replays", "wait_ms", "run_ms", "payload_bytes")),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tenure.spark.bronze import Source, folder_of, hours_between, read_events, touched_hours
+from tenure.spark.bronze import Source, folder_of, hours_between, open_bronze, read_events, touched_hours
 from tenure.spark.pipeline import PLAIN, Refreshed, Settings, refresh
 from tenure.spark.publish import check_about
 from tenure.spark.session import own_session
@@ -26,8 +26,8 @@ def backfill(
     """
     session, folder = own_session(spark), folder_of(gold, "gold")
     if not isinstance(source, DataFrame):
-        source = folder_of(source)
-        check_about(folder, str(source.resolve()))
+        source = open_bronze(source)
+        check_about(folder, source.title)
     wanted = hours_between(first, last)
     there = touched_hours(read_events(session, source, wanted).select("at"))
     return refresh(session, source, folder, there, settings)

@@ -122,8 +122,8 @@ def _from_events(events: DataFrame, staging: Path, settings: Settings) -> dict[s
 
     minutes = keep("minutes", gold.minutes(events), METRIC_ORDER)
     hours = keep("hours", gold.roll_up(minutes, HOUR_S), METRIC_ORDER)
-    minute_totals = keep("minute_totals", gold.totals(minutes), TOTAL_ORDER)
     keep("hour_totals", gold.totals(hours), TOTAL_ORDER)
+    minute_totals = keep("minute_totals", gold.totals(minutes), TOTAL_ORDER)
     keep("capacity", gold.capacity(minute_totals), TOTAL_ORDER)
     keep("errors", gold.errors(events), ("tenant", "queue", "task", "fingerprint"))
     attempts = silver.attempts(events)

@@ -22,6 +22,7 @@ from tenure.lake.gold import VERSION
 STAGING: Final = "_staging"
 CHECKPOINT: Final = "_checkpoint"
 ABOUT: Final = "_about.json"
+PROGRESS: Final = "_progress.json"
 LOCK: Final = "_lock"
 PART: Final = "_part"  # the number of the hour, or the day as text: in the names of the folders only
 
@@ -33,6 +34,12 @@ class About(msgspec.Struct, frozen=True):
 
     version: int
     lake: str
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Gold has been made of all events of the lake up to this `seq`."""
+
+    upto: int = 0
 
 
 @contextmanager
@@ -62,6 +69,16 @@ def check_about(folder: Path, lake: str) -> None:
     if about.lake != lake:
         rule = f"it was made from the lake {about.lake}; take another folder for {lake}"
         raise InvalidRequest("gold", str(folder), rule)
+
+
+def read_progress(folder: Path) -> int:
+    path = folder / PROGRESS
+    return msgspec.json.decode(path.read_bytes(), type=Progress).upto if path.exists() else 0
+
+
+def write_progress(folder: Path, upto: int) -> None:
+    if upto != read_progress(folder):
+        _write(folder / PROGRESS, msgspec.json.encode(Progress(upto)))
 
 
 def stage(table: DataFrame, part: str, order: Sequence[str], target: Path) -> Staged:

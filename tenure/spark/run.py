@@ -1,7 +1,7 @@
 """The pipeline as a Structured Streaming query: new segments say which hours to make anew.
 
-The checkpoint lies in the gold folder and says which segments were seen. A batch ends when its hours are in place, so a
-crash at any point leads to the same batch again, which makes the same files. A lost checkpoint costs time only.
+The checkpoint lies in the gold folder and says what was seen of the lake. A batch ends when its hours are in place, so
+a crash at any point leads to the same batch again, which makes the same files. A lost checkpoint costs time only.
 """
 
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tenure.spark.bronze import folder_of, touched_hours, watch_events
+from tenure.spark.bronze import Bronze, folder_of, open_bronze
 from tenure.spark.pipeline import PLAIN, Refreshed, Settings, refresh
-from tenure.spark.publish import CHECKPOINT, check_about
+from tenure.spark.publish import CHECKPOINT, check_about, read_progress, write_progress
 from tenure.spark.session import own_session
 
 Told = Callable[[Refreshed], None]
@@ -20,11 +20,10 @@ Told = Callable[[Refreshed], None]
 
 def start(
     spark: SparkSession,
-    lake: str | Path,
+    lake: str | Path | Bronze,
     gold: str | Path,
     every_ms: int | None = None,
     settings: Settings = PLAIN,
-    files_per_batch: int = 0,
     told: Told | None = None,
 ) -> StreamingQuery:
     """Begins to make gold of a lake. Without `every_ms`, of what is there now, and then ends; else again and again.
@@ -33,16 +32,18 @@ def start(
     """
     session = own_session(spark)
     folder = folder_of(gold, "gold")
-    source = folder_of(lake)
-    check_about(folder, str(source.resolve()))
+    bronze = open_bronze(lake)
+    check_about(folder, bronze.title)
 
     def make(batch: DataFrame, _number: int) -> None:
-        done = refresh(session, source, folder, touched_hours(batch), settings)
+        hours, upto = bronze.touched(batch, read_progress(folder))
+        done = refresh(session, bronze, folder, hours, settings)
         settings.point("done")
+        write_progress(folder, upto)
         if told is not None:
             told(done)
 
-    writer = watch_events(session, source, files_per_batch).writeStream.foreachBatch(make).queryName("tenure-gold")
+    writer = bronze.watch(session).writeStream.foreachBatch(make).queryName("tenure-gold")
     writer = writer.option("checkpointLocation", str((folder / CHECKPOINT).resolve()))
     if every_ms is None:
         return writer.trigger(availableNow=True).start()
@@ -51,14 +52,13 @@ def start(
 
 def run_once(
     spark: SparkSession,
-    lake: str | Path,
+    lake: str | Path | Bronze,
     gold: str | Path,
     settings: Settings = PLAIN,
-    files_per_batch: int = 0,
     told: Told | None = None,
 ) -> None:
     """Makes gold of all that is in the lake and was not seen before."""
-    query = start(spark, lake, gold, None, settings, files_per_batch, told)
+    query = start(spark, lake, gold, None, settings, told)
     try:
         query.awaitTermination()
     finally:

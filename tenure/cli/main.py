@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tenure.cli import dead, jobs, queues, tenants, tokens, workers
+from tenure.cli import dead, jobs, queues, spark, tenants, tokens, workers
 from tenure.cli.backup import backup
 from tenure.cli.backups import backups
 from tenure.cli.bench import bench
@@ -29,7 +29,7 @@ from tenure.core.error import Error, InvalidRequest
 
 FAILED = 1
 MISUSED = 2
-TASKS, JOBS, SERVER, BACKUPS = "Tasks", "Jobs and queues", "Server", "Backups"
+TASKS, JOBS, SERVER, BACKUPS, DATA = "Tasks", "Jobs and queues", "Server", "Backups", "Data"
 
 
 class Commands(TyperGroup):
@@ -69,6 +69,7 @@ for command in (serve, doctor, bench, token):
 app.add_typer(tokens.app, name="tokens", rich_help_panel=SERVER)
 for command in (backup, backups, restore, verify):
     app.command(rich_help_panel=BACKUPS)(command)
+app.add_typer(spark.app, name="spark", rich_help_panel=DATA)
 
 
 def main() -> None:

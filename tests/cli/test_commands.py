@@ -20,6 +20,9 @@ HEAVY = (
     "grpc",
     "jwt",
     "obstore",
+    "matplotlib",
+    "pyarrow",
+    "pyspark",
     "starlette",
     "tenure.engine",
     "tenure.server",
@@ -75,7 +78,9 @@ def test_help_is_shown(path: tuple[str, ...], command: TyperCommand) -> None:
             assert parameter.opts[0] in ended.out
 
 
-@pytest.mark.parametrize("arguments", [(), ("jobs",), ("queues",), ("dead",), ("workers",), ("tenants",), ("tokens",)])
+@pytest.mark.parametrize(
+    "arguments", [(), ("jobs",), ("queues",), ("dead",), ("workers",), ("tenants",), ("tokens",), ("spark",)]
+)
 def test_group_without_a_command_shows_its_help(arguments: tuple[str, ...]) -> None:
     ended = run(*arguments)
     assert "Usage: tenure" in ended.out + ended.err

@@ -127,7 +127,7 @@ def metrics(spark: SparkSession, made: pa.Table) -> DataFrame:
 def rank_off(values: Sequence[int], answer: int, rank: float) -> float:
     """How far the answer is from where the rank would be."""
     below, upto = np.searchsorted(np.sort(values), [answer, answer + 1]) / len(values)
-    return max(below - rank, rank - upto, 0.0)
+    return float(max(below - rank, rank - upto, 0.0))
 
 
 def test_quantiles_of_rolled_up_sketches_are_within_their_error(made: pa.Table, metrics: DataFrame) -> None:
@@ -151,7 +151,7 @@ def test_an_hour_from_its_minutes_is_the_hour_sketched_at_once(
     at_once = frame.where("run_ms IS NOT NULL").groupBy(hour, "tenant", "queue", "task")
     direct = at_once.agg(sketch(sf.col("run_ms")).alias("run_sketch"), sf.collect_list("run_ms").alias("values"))
     direct = direct.select("hour", "tenant", "queue", "task", "values", *quantiles("run"))
-    key = [sf.unix_seconds("at").alias("hour"), "tenant", "queue", "task"]
+    key = [sf.unix_seconds("at").alias("hour"), *(sf.col(name) for name in ("tenant", "queue", "task"))]
     rolled = roll_up(metrics, HOUR_S).select(
         *key, *(sf.col(f"run_{name}").alias(name) for name in ("p50", "p95", "p99"))
     )

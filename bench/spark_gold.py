@@ -2,9 +2,9 @@
 
 python -m bench.spark_gold [--quick] [--json]
 
-The figure `spark.gold` is one pass over all events to a table of metrics by minute, tenant, queue and task with sketches
-of waits and runs; its reference is reading every column of the same files and doing nothing with them. Both go to Spark's
-sink that throws rows away, after a round to warm up.
+The figure `spark.gold` is one pass over all events to a table of metrics by minute, tenant, queue and task with
+sketches of waits and runs; its reference is reading every column of the same files and doing nothing with them. Both go
+to Spark's sink that throws rows away, after a round to warm up.
 """
 
 import tempfile

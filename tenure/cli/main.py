@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tenure.cli import dead, jobs, lake, queues, tenants, tokens, workers
+from tenure.cli import dead, jobs, lake, queues, spark, tenants, tokens, workers
 from tenure.cli.backup import backup
 from tenure.cli.backups import backups
 from tenure.cli.bench import bench
@@ -70,6 +70,7 @@ app.add_typer(tokens.app, name="tokens", rich_help_panel=SERVER)
 app.add_typer(lake.app, name="lake", rich_help_panel=DATA)
 for command in (backup, backups, restore, verify):
     app.command(rich_help_panel=BACKUPS)(command)
+app.add_typer(spark.app, name="spark", rich_help_panel=DATA)
 
 
 def main() -> None:

@@ -20,6 +20,9 @@ HEAVY = (
     "grpc",
     "jwt",
     "obstore",
+    "matplotlib",
+    "pyarrow",
+    "pyspark",
     "starlette",
     "tenure.engine",
     "tenure.server",
@@ -76,7 +79,7 @@ def test_help_is_shown(path: tuple[str, ...], command: TyperCommand) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("jobs",), ("queues",), ("dead",), ("workers",), ("tenants",), ("tokens",), ("lake",)]
+    "arguments", [(), ("jobs",), ("queues",), ("dead",), ("workers",), ("tenants",), ("tokens",), ("lake",), ("spark",)]
 )
 def test_group_without_a_command_shows_its_help(arguments: tuple[str, ...]) -> None:
     ended = run(*arguments)

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Final
 
 import msgspec
@@ -138,6 +139,7 @@ class Run:
         self._pace = Pace(work.batch, self._handler.is_single)
         self._running: dict[Attempt, None] = {}
         self._job_log = JobLog()
+        self._handed_over: list[Future[None]] = []
         self._begun = 0
         self.counts = Counter[str]()
         self.calls = 0
@@ -176,6 +178,7 @@ class Run:
             return
         self._job_log.remove()
         try:
+            await self._until_handed_over()
             self._tell([(attempt, RELEASED) for attempt in self._running])
             await self._settler.drain(RELEASE_S)
             self._unlisten()
@@ -227,12 +230,21 @@ class Run:
             context = attempt.forget_context()
             self._settler.put(attempt.id, attempt.token, how, followups_of(context, how))
 
-    async def _settled(self, ended: list[tuple[Attempt, Ended]]) -> None:
-        """Told, and answered. What handlers said goes before it."""
+    async def _tell_when_said(self, ended: list[tuple[Attempt, Ended]]) -> None:
+        """What handlers said goes before how they ended."""
         for attempt, _ in ended:
             if attempt.has_said:
                 await self._speaker.said(attempt.id)
         self._tell(ended)
+
+    async def _until_handed_over(self) -> None:
+        while self._handed_over:
+            await asyncio.wrap_future(self._handed_over.pop())
+
+    async def _settled(self, ended: list[tuple[Attempt, Ended]]) -> None:
+        """Told, and answered."""
+        await self._until_handed_over()
+        await self._tell_when_said(ended)
         await self._settler.drain(SETTLE_S)
         if self._settler.unsettled:
             raise Unavailable(f"{self._work.address.url} has not taken results for {SETTLE_S:.0f} s; is it running?")
@@ -339,19 +351,18 @@ class Run:
             if now - told > TELL_S:
                 self._hand_over(ended)
                 ended, told = [], now
-            ended += self._called([attempt])
+            try:
+                ended += self._called([attempt])
+            except BaseException:  # it is interrupted: what is done by then is done
+                self._hand_over(ended)
+                raise
         self._thread.run(self._settled(ended))
         return len(attempts)
 
     def _hand_over(self, ended: list[tuple[Attempt, Ended]]) -> None:
         """Settled meanwhile: what is done does not wait for a slow neighbour."""
-        asyncio.run_coroutine_threadsafe(self._settled_meanwhile(ended), self._thread.loop)
-
-    async def _settled_meanwhile(self, ended: list[tuple[Attempt, Ended]]) -> None:
-        for attempt, _ in ended:
-            if attempt.has_said:
-                await self._speaker.said(attempt.id)
-        self._tell(ended)
+        telling = self._tell_when_said(ended)
+        self._handed_over.append(asyncio.run_coroutine_threadsafe(telling, self._thread.loop))
 
     def _called(self, attempts: list[Attempt]) -> list[tuple[Attempt, Ended]]:
         """One call of the handler, without the jobs that were cancelled before it."""

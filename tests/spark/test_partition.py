@@ -343,6 +343,19 @@ def test_what_was_not_begun_is_released_when_the_task_is_interrupted(workshop: W
     assert [workshop.get(id).attempt for id in ids] == [0, 0, 0]
 
 
+def test_rows_that_were_done_by_then_have_their_results(workshop: Workshop) -> None:
+    def handler(payload: dict[str, int]) -> int:
+        if payload["n"] == 5:
+            raise KeyboardInterrupt
+        return payload["n"]
+
+    ids = workshop.put(*numbers(9))
+    with pytest.raises(KeyboardInterrupt):
+        workshop.run(handler)
+    assert workshop.results() == {id: number for number, id in enumerate(ids[:5])}
+    assert {workshop.get(id).attempt for id in ids[5:]} == {0}
+
+
 def test_slow_rows_are_given_back_instead_of_held(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenure.spark.partition.HOLD_S", 0.0)
     workshop.put(*numbers(7))

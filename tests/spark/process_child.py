@@ -39,7 +39,7 @@ def main(url: str, tenant: str, folder: Path) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:
-        report = tenure.spark.process(QUEUE, handle, url=url, spark=spark, tenant=tenant, batch=10, lease="2s")
+        report = tenure.spark.process(QUEUE, handle, url=url, spark=spark, tenant=tenant, batch=10, lease="5s")
         print(msgspec.json.encode(report).decode())
     finally:
         spark.stop()

@@ -257,11 +257,11 @@ def test_result_that_is_too_large_is_a_dead_letter(workshop: Workshop) -> None:
 def test_lease_is_kept_while_a_handler_runs_longer_than_it(workshop: Workshop) -> None:
     def handler(payloads: list[dict[str, int]]) -> list[int]:
         before = [workshop.get(id).lease_until for id in ids]
-        until(lambda: all(workshop.get(id).lease_until > old + 1_000 for id, old in zip(ids, before, strict=True)))
+        until(lambda: all(workshop.get(id).lease_until > old + 2_000 for id, old in zip(ids, before, strict=True)))
         return [1] * len(payloads)
 
     ids = workshop.put(*numbers(2))
-    part = workshop.run(handler, lease="1s")
+    part = workshop.run(handler, lease="2s")
     assert [workshop.get(id).attempt for id in ids] == [1, 1]
     assert (part.completed, part.lost) == (2, 0)
 
@@ -271,11 +271,11 @@ def test_lease_is_kept_while_a_handler_holds_the_interpreter(workshop: Workshop)
 
     def handler(payloads: list[dict[str, int]]) -> list[int]:
         until(lambda: run._keeping._table.rounds > 0)
-        ctypes.PyDLL(None).usleep(2_500_000)
+        ctypes.PyDLL(None).usleep(4_500_000)
         return [1] * len(payloads)
 
     ids = workshop.put(*numbers(2))
-    with running(workshop, handler, lease="1s") as run:
+    with running(workshop, handler, lease="2s") as run:
         run.go_on()
     assert [workshop.get(id).attempt for id in ids] == [1, 1]
     assert run.counts["completed"] == 2

@@ -22,7 +22,7 @@ from tests.spark.workshop import QUEUE, Workshop
 
 pytestmark = pytest.mark.spark
 
-CHILD_S = 180
+CHILD_S = 300
 as_udf: Any = pandas_udf  # its overloads know no pandas without types
 
 

@@ -9,7 +9,6 @@
 # Without an address it starts a server of its own. Nothing here needs a network: the model is a toy.
 
 # %%
-import json
 import math
 import subprocess
 import sys
@@ -19,13 +18,11 @@ from contextlib import contextmanager
 from hashlib import sha256
 
 import pandas as pd
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import tenure
 import tenure.spark
-from tenure.lake.arrow import batch_of_jobs
 
 QUEUE = "embeddings"
 TASK = "embed"
@@ -58,10 +55,8 @@ def documents(spark: SparkSession, count: int = 200) -> DataFrame:
 
 # %%
 def enqueue(table: DataFrame, url: str) -> None:
-    with tenure.connect_sync(url) as client:
-        for row in table.toLocalIterator():
-            payload = json.dumps(row.asDict()).encode()
-            client.enqueue(payload, queue=QUEUE, task=TASK, idempotency_key=row.document)
+    into = {"url": url, "queue": QUEUE, "task": TASK, "key": "document"}
+    table.write.format("tenure").mode("append").options(**into).save()
 
 
 # %% [markdown]
@@ -107,17 +102,13 @@ def work(spark: SparkSession, url: str) -> tenure.spark.Report:
 
 
 # %%
+def read_table(spark: SparkSession, url: str, table: str) -> DataFrame:
+    return spark.read.format("tenure").options(url=url, table=table).load().where(f.col("queue") == QUEUE)
+
+
 def vectors(spark: SparkSession, url: str) -> DataFrame:
-    results = read_table(spark, url, ("completed",))
     parsed = f.from_json(f.col("result").cast("string"), "document string, vector array<double>")
-    return results.select(parsed.alias("made")).select("made.*")
-
-
-def read_table(spark: SparkSession, url: str, states: tuple[str, ...]) -> DataFrame:
-    with tenure.connect_sync(url) as client:
-        last = client.scan_bounds("jobs").last
-        page = client.scan_page("jobs", after=0, upto=last, queue=QUEUE, states=states)
-        return spark.createDataFrame(pa.Table.from_batches([batch_of_jobs(page)]))
+    return read_table(spark, url, "results").select(parsed.alias("made")).select("made.*")
 
 
 def nearest(table: DataFrame, text: str, count: int = 3) -> list[str]:
@@ -135,10 +126,10 @@ def nearest(table: DataFrame, text: str, count: int = 3) -> list[str]:
 
 # %%
 def report(spark: SparkSession, url: str, done: tenure.spark.Report) -> list[str]:
-    dead = read_table(spark, url, ("failed",)).groupBy("error.type", "error.message").count().collect()
+    dead = read_table(spark, url, "dead_letters").groupBy("error_type", "message").count().collect()
     return [
         f"{done.completed} vectors by {len(done.parts)} tasks, {done.failed} failed",
-        *(f"dead letters: {row['count']} x {row['type']}: {row['message']}" for row in dead),
+        *(f"dead letters: {row['count']} x {row['error_type']}: {row['message']}" for row in dead),
     ]
 
 

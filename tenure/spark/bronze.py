@@ -9,9 +9,8 @@ taken as it is: then every file counts from the moment that it has its name.
 
 from collections.abc import Iterable, Sequence
 from datetime import date
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from tenure.core.error import InvalidRequest
 from tenure.lake.gold import HOUR_S, date_of, hours_of
+from tenure.lake.lake import Lake
 from tenure.lake.schema import EVENTS
 
 LOG: Final = "_log"
@@ -75,8 +75,7 @@ class Exported:
     """
 
     def __init__(self, url: str) -> None:
-        # By name as long as the lake is made elsewhere.
-        self._lake: Any = import_module("tenure.lake.lake").Lake.open(url)
+        self._lake = Lake.open(url)
         parts = urlsplit(url)
         self._is_bucket = parts.scheme == "s3"
         self.title = url if self._is_bucket else str(folder_of(url).resolve())

@@ -13,6 +13,7 @@ from tenure.task.outcome import Cancel, Outcome, Permanent, Retry, Snooze
 from tenure.task.task import Settings
 
 TRACE_FRAMES = 50
+AROUND = ("/tenure/worker/", "/tenure/spark/")  # who calls handlers
 
 
 class Ended(msgspec.Struct, array_like=True):
@@ -95,7 +96,7 @@ def _trace_of(error: BaseException) -> str:
     """From the handler on: what the worker does around it is left out."""
     try:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if "/tenure/worker/" not in frame.filename][-TRACE_FRAMES:]
+        own = [frame for frame in frames if not any(place in frame.filename for place in AROUND)][-TRACE_FRAMES:]
         text = "".join(traceback.format_list(own)) + "".join(traceback.format_exception_only(error))
     except Exception:
         return ""

@@ -47,10 +47,16 @@ class Completions:
 
 
 class Settler:
-    def __init__(self, client: Client, eased: Callable[[], None] = lambda: None) -> None:
-        """`eased` is told each time that fewer are unsettled."""
+    def __init__(
+        self,
+        client: Client,
+        eased: Callable[[], None] = lambda: None,
+        refused: Callable[[int, Error], None] = lambda _verb, _error: None,
+    ) -> None:
+        """`eased` is told each time that fewer are unsettled; `refused` of each settlement that was not taken."""
         self._client = client
         self._eased = eased
+        self._refused = refused
         self._is_hurried = False
         self._done: deque[Completions] = deque([Completions()])
         self._others: deque[Row] = deque()
@@ -171,6 +177,7 @@ class Settler:
 
     def _note(self, settle: Settle, at: int, error: Error) -> None:
         id, said = settle.ids[at], SETTLE_NAMES[settle.verb]
+        self._refused(settle.verb, error)
         if isinstance(error, LOST):
             log.info("job %d was not settled (%s): %s", id, said, error)
             return

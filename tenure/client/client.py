@@ -21,8 +21,18 @@ from tenure.core.clock import Now
 from tenure.core.duration import Duration, milliseconds
 from tenure.core.error import Error, Forbidden, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
-from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, Scanned, StreamItem
-from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Settle
+from tenure.core.record import (
+    DeadLetterGroup,
+    Event,
+    EventPage,
+    Explanation,
+    JobPage,
+    JobRecord,
+    LoadReport,
+    Scanned,
+    StreamItem,
+)
+from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Load, Settle
 from tenure.core.state import (
     SETTLE_CANCEL,
     SETTLE_COMPLETE,
@@ -202,6 +212,10 @@ class Client:
             self._check_durability(durability)
             context = Context(context.tenant, context.tenants, durability=durability)
         return await self._store.enqueue(context, batch, self._now())
+
+    async def load(self, load: Load) -> LoadReport:
+        """The contract's own verb: a step of a load, which becomes visible as a whole."""
+        return await self._store.load(self._context, load, self._now())
 
     def _durability(self, fields: dict[str, object]) -> str:
         """Taken out of the fields: fsync, write, relaxed, or empty for the store's own."""

@@ -15,8 +15,18 @@ from tenure.client.published import Published
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.duration import Duration
 from tenure.core.error import Unavailable
-from tenure.core.record import DeadLetterGroup, Event, EventPage, Explanation, JobPage, JobRecord, Scanned, StreamItem
-from tenure.core.request import Append, Batch, Change, Claim, Extend, Filter, Settle
+from tenure.core.record import (
+    DeadLetterGroup,
+    Event,
+    EventPage,
+    Explanation,
+    JobPage,
+    JobRecord,
+    LoadReport,
+    Scanned,
+    StreamItem,
+)
+from tenure.core.request import Append, Batch, Change, Claim, Extend, Filter, Load, Settle
 from tenure.core.tenant import DEFAULT_TENANT
 from tenure.store.contract import Capabilities
 
@@ -93,6 +103,9 @@ class SyncClient:
 
     def enqueue_batch(self, batch: Batch, durability: str = "") -> Answers:
         return self._run(self._client.enqueue_batch(batch, durability))
+
+    def load(self, load: Load) -> LoadReport:
+        return self._run(self._client.load(load))
 
     # Claim and settle.
 

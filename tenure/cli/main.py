@@ -14,6 +14,7 @@ from tenure.cli import dead, jobs, queues, tenants, tokens, workers
 from tenure.cli.backup import backup
 from tenure.cli.backups import backups
 from tenure.cli.bench import bench
+from tenure.cli.copy import copy
 from tenure.cli.dev import dev
 from tenure.cli.doctor import doctor
 from tenure.cli.enqueue import enqueue
@@ -67,7 +68,7 @@ for command in (worker, dev):
 for command in (serve, doctor, bench, token):
     app.command(rich_help_panel=SERVER)(command)
 app.add_typer(tokens.app, name="tokens", rich_help_panel=SERVER)
-for command in (backup, backups, restore, verify):
+for command in (backup, backups, restore, verify, copy):
     app.command(rich_help_panel=BACKUPS)(command)
 
 

@@ -150,7 +150,8 @@ RULES: Final = (
 def compare_rows(source: Row, found: Row, view: View) -> Iterator[tuple[str, str]]:
     """Each field that differs, and the name of the rule that explains it or an empty text."""
     for field in COMPARED:
-        if canonical(field, source[field]) != canonical(field, found[field]):
+        ours, theirs = source[field], found[field]
+        if ours != theirs and canonical(field, ours) != canonical(field, theirs):
             case = Case(field, source, found, view)
             explained = (rule.name for rule in RULES if field in rule.fields and rule.explains(case))
             yield field, next(explained, "")
@@ -189,7 +190,7 @@ class Tally:
         self._sum = 0
 
     def add(self, row: Row) -> None:
-        said = _encode([canonical(name, row[name]) for name in LASTING])
+        said = _encode([row[name] or None for name in LASTING])
         self.rows += 1
         self._sum += int.from_bytes(hashlib.blake2b(said, digest_size=16).digest())
 

@@ -76,7 +76,15 @@ RULES = (
     Rule("tenure.server.server", ("tenure",)),
     Rule(
         "tenure.cli",
-        ("tenure.client", "tenure.core", "tenure.ops", "tenure.server", "tenure.store.url", "tenure.wire.format"),
+        (
+            "tenure.client",
+            "tenure.core",
+            "tenure.ops",
+            "tenure.server",
+            "tenure.store.url",
+            "tenure.transfer",
+            "tenure.wire.format",
+        ),
     ),
     Rule("tenure.cli.worker", ("tenure.app", "tenure.cli", "tenure.core", "tenure.worker")),
     Rule(
@@ -98,6 +106,7 @@ RULES = (
             "tenure.worker",
         ),
     ),
+    Rule("tenure.transfer", ("tenure.client", "tenure.core", "tenure.lake")),
     Rule("tenure.lake", ("tenure.core", "tenure.store.contract", "tenure.wire")),
     Rule(
         "tenure.spark",

@@ -217,9 +217,7 @@ def show_verified(verified: "Verified", path: Path | None = None) -> None:
         for each in verified.named[:SHOWN]:
             expected, found = (elastic(shorten(str(value), VALUE_CHARS)) for value in (each.expected, each.found))
             target, what = str(each.target or ""), each.field or each.kind
-            table.add_row(
-                each.tenant, each.queue, str(each.source), target, what, expected, found, elastic(each.note)
-            )
+            table.add_row(each.tenant, each.queue, str(each.source), target, what, expected, found, elastic(each.note))
         show_table(table)
     for setting in verified.settings[:SHOWN]:
         show_line(

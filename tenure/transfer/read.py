@@ -8,6 +8,7 @@ from tenure.core.error import Conflict, JobNotFound
 from tenure.core.tenant import ANY_TENANT, DEFAULT_TENANT
 from tenure.transfer.row import Row, rows_of
 
+PAGE_ROWS: Final = 10_000
 CHUNK_ROWS: Final = 5_000
 CHUNK_BYTES: Final = 6 * 1024 * 1024  # of a message, which is 16 MiB at most and says more than payloads
 
@@ -23,7 +24,7 @@ async def read_jobs(
     """Pages of jobs with after < id <= upto, each with the id up to which all were read. What is removed between two
     looks at it is left out."""
     while after < upto:
-        scanned = await client.scan_page("jobs", after=after, upto=upto, columns=columns)
+        scanned = await client.scan_page("jobs", after=after, upto=upto, limit=PAGE_ROWS, columns=columns)
         rows = rows_of(scanned)
         if any(row.get("payload_blob") or row.get("result_blob") for row in rows):
             rows = [row for row in rows if await _fill(client, row)]

@@ -236,7 +236,7 @@ async def test_copy_that_fails_leaves_nothing_and_the_next_one_is_whole(
     stores: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenure.transfer.read.CHUNK_ROWS", 2)
-    monkeypatch.setattr("tenure.client.client.SCAN_PAGE", 5)
+    monkeypatch.setattr("tenure.transfer.read.PAGE_ROWS", 5)
     source, target = stores
     ids = await furnish(source)
     before = await rows_of(target)

@@ -257,8 +257,8 @@ class Import:
         stage = Stage(self._client, self._tenant, load_id)
         await stage.begin()
         if stage.is_published:
-            report = await read_published(stage.client, load_id, iter([(0, WRITING)]), self._ids)
-            return Imported(load_id, self._tenant, report, 0, True)
+            published = await read_published(stage.client, load_id, iter([(0, WRITING)]), self._ids)
+            return Imported(load_id, self._tenant, published.report, 0, True)
         try:
             await self._stage(stage)
         except BaseException:

@@ -148,7 +148,7 @@ class Copy:
 
     async def _publish(self, stage: Stage) -> LoadReport:
         if stage.is_published:
-            return await read_published(stage.client, self._load_id, iter([(0, WRITING)]), self._ids)
+            return (await read_published(stage.client, self._load_id, iter([(0, WRITING)]), self._ids)).report
         report = await publish(stage.client, self._load_id, {0: WRITING})
         if report.rows != stage.rows:
             raise Conflict(

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from tenure.client.client import Client
 from tenure.core.error import Conflict, InvalidRequest, Overloaded, PayloadTooLarge, Timeout
 from tenure.core.record import LoadReport
@@ -122,10 +124,17 @@ async def read_outcomes(client: Client, load_id: str, part: int, writing: str, c
         ids.add((await client.load(Load(READ, load_id, part, writing, chunk))).outcomes)
 
 
-async def read_published(client: Client, load_id: str, names: Iterator[tuple[int, str]], ids: Ids) -> LoadReport:
-    """What an earlier run has published, whose chunks nobody remembers: they are asked for until all rows were seen."""
+class Published(msgspec.Struct, frozen=True):
+    """A load that an earlier run has published, and the names of what is in it: part, writing, number of chunks."""
+
+    report: LoadReport
+    parts: tuple[tuple[int, str, int], ...]
+
+
+async def read_published(client: Client, load_id: str, names: Iterator[tuple[int, str]], ids: Ids) -> Published:
+    """Nobody remembers what was staged: chunks are asked for by all names they may have until every row was seen."""
     rows = 0
-    report: LoadReport | None = None
+    parts: list[tuple[int, str, int]] = []
     for part, writing in names:
         chunk = 0
         while True:
@@ -141,5 +150,7 @@ async def read_published(client: Client, load_id: str, names: Iterator[tuple[int
             rows += ids.add(report.outcomes)
             chunk += 1
             if rows >= report.rows:
-                return report
+                return Published(report, (*parts, (part, writing, chunk)))
+        if chunk:
+            parts.append((part, writing, chunk))
     raise Conflict(f"load {load_id} was published by something else; choose another load id", 0)

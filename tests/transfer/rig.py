@@ -18,7 +18,7 @@ FULL: Final[dict[str, object]] = {
     "max_attempts": 4,
     "backoff": tenure.Backoff.listed("1s", "2h"),
     "timeout": "5m",
-    "lease": "40s",
+    "lease": "10m",
     "idempotency_ttl": "7d",
     "dependency_policy": "all_done",
     "limit_keys": ("api:", "db:1"),

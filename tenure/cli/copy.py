@@ -89,7 +89,7 @@ def copy(
     if as_json:
         show_json({**msgspec.to_builtins(copied), "verified": None if verified is None else fields_of(verified)})
     else:
-        _show_copied(copied, target)
+        show_copied(copied, target)
         if verified is not None:
             show_verified(verified, differences)
     if copied.refused or (verified is not None and not verified.is_same):
@@ -174,7 +174,7 @@ def fields_of(verified: "Verified") -> dict[str, object]:
     return {"same": verified.is_same, **msgspec.to_builtins(verified)}
 
 
-def _show_copied(copied: "Copied", target: str) -> None:
+def show_copied(copied: "Copied", target: str) -> None:
     counts = f"{copied.new:,} new, {copied.duplicates:,} there already, {copied.refused:,} refused"
     whose = show_count(len(copied.tenants), "tenant")
     if copied.is_repeated:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tenure.cli import dead, jobs, queues, tenants, tokens, workers
+from tenure.cli import dead, jobs, queues, spark, tenants, tokens, workers
 from tenure.cli.backup import backup
 from tenure.cli.backups import backups
 from tenure.cli.bench import bench
@@ -63,6 +63,7 @@ for command in (enqueue, events, top):
     app.command(rich_help_panel=JOBS)(command)
 for name, group in (("jobs", jobs), ("queues", queues), ("dead", dead), ("workers", workers), ("tenants", tenants)):
     app.add_typer(group.app, name=name, rich_help_panel=JOBS)
+app.add_typer(spark.app, name="spark", rich_help_panel=JOBS)
 for command in (worker, dev):
     app.command(rich_help_panel=TASKS)(command)
 for command in (serve, doctor, bench, token):

@@ -19,12 +19,14 @@ TOKEN_VARIABLE = "TENURE_TOKEN"
 
 
 class Side(msgspec.Struct, frozen=True):
+    """`token_variable` is asked before the one that all of Tenure knows."""
+
     url: str
     token_file: str = ""
     token_variable: str = TOKEN_VARIABLE
 
     def check(self, field: str) -> None:
-        """A file of a store in memory would be another one in every task."""
+        """A store in memory would be another one in every task."""
         parts = urlsplit(self.url)
         if parts.scheme == "memory":
             raise InvalidRequest(field, self.url, "every task would have a store of its own; name a file or a server")
@@ -39,10 +41,11 @@ class Side(msgspec.Struct, frozen=True):
     def _token(self) -> str:
         path = self.token_file
         if not path:
-            given = os.environ.get(self.token_variable, "").strip()
-            path = os.environ.get("TENURE_TOKEN_FILE", "") if not given else ""
-            if not path:
-                return given
+            for name in (self.token_variable, TOKEN_VARIABLE):
+                if given := os.environ.get(name, "").strip():
+                    return given
+            if not (path := os.environ.get("TENURE_TOKEN_FILE", "")):
+                return ""
         try:
             return Path(path).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:

@@ -13,7 +13,8 @@ from tenure.core.error import InvalidRequest
 from tenure.core.request import UPDATE, Change
 from tenure.spark.migrate import Migrated, migrate
 from tenure.spark.parts import plan_parts
-from tests.cli.rig import serving
+from tenure.spark.side import Side
+from tests.cli.rig import run, serving
 from tests.transfer.rig import furnish, rows_of, wall_ms
 
 pytestmark = pytest.mark.spark
@@ -82,14 +83,13 @@ def test_store_is_moved_once_and_what_differs_is_named(
     assert (again.verified.differences, spark.read.parquet(folder).count()) == (3, 3)
 
 
-def test_all_tenants_are_moved(spark: SparkSession, target: str, tmp_path: Path) -> None:
+def test_all_tenants_are_moved_by_the_command(spark: SparkSession, target: str, tmp_path: Path) -> None:
     source = f"sqlite:///{tmp_path}/old.db"
     first, second = asyncio.run(fill(source, "first")), asyncio.run(fill(source, "second"))
-    done = migrate(spark, source, target, now_ms=wall_ms, load_id="all", parts=2)
-    assert done.verified is not None
-    assert done.copied.new == len(first) + len(second) + 2
-    assert done.verified.is_same, done.verified.named
-    assert {queue.tenant for queue in done.verified.queues} == {"first", "second"}
+    done = run("spark", "migrate", source, target, "--load-id", "all", "--parts", "2", "--json")
+    assert done.code == 0, done
+    assert done.json["new"] == len(first) + len(second) + 2
+    assert {queue["tenant"] for queue in done.json["verified"]["queues"]} == {"first", "second"}
 
 
 def test_move_that_cannot_be_done_leaves_nothing(spark: SparkSession, tmp_path: Path, target: str) -> None:
@@ -124,3 +124,23 @@ def test_parts_cover_every_id_once_and_rise(first: int, last: int, asked: int) -
     assert bounds[-1][1] == max(last, first)
     assert all(before[1] == after[0] for before, after in pairwise(bounds))
     assert all(after < upto for after, upto in bounds)
+
+
+def test_token_is_read_where_it_is_used_and_is_in_nothing_that_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("from the file\n")
+    for name in ("TENURE_TOKEN", "TENURE_SOURCE_TOKEN", "TENURE_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    side = Side("tenure://h", token_variable="TENURE_SOURCE_TOKEN")
+    assert side._token() == ""
+    monkeypatch.setenv("TENURE_TOKEN", "common")
+    assert side._token() == "common"
+    monkeypatch.setenv("TENURE_SOURCE_TOKEN", "own")
+    assert side._token() == "own"
+    named = Side("tenure://h", str(file))
+    assert named._token() == "from the file"
+    assert all(secret not in repr((side, named)) for secret in ("own", "common", "from the file"))
+    with pytest.raises(InvalidRequest, match="where Spark's tasks run"):
+        Side("tenure://h", str(tmp_path / "none"))._token()

@@ -14,6 +14,7 @@ from tenure.cli import dead, jobs, lake, queues, spark, tenants, tokens, workers
 from tenure.cli.backup import backup
 from tenure.cli.backups import backups
 from tenure.cli.bench import bench
+from tenure.cli.copy import copy
 from tenure.cli.dev import dev
 from tenure.cli.doctor import doctor
 from tenure.cli.enqueue import enqueue
@@ -68,7 +69,7 @@ for command in (serve, doctor, bench, token):
     app.command(rich_help_panel=SERVER)(command)
 app.add_typer(tokens.app, name="tokens", rich_help_panel=SERVER)
 app.add_typer(lake.app, name="lake", rich_help_panel=DATA)
-for command in (backup, backups, restore, verify):
+for command in (backup, backups, restore, verify, copy):
     app.command(rich_help_panel=BACKUPS)(command)
 app.add_typer(spark.app, name="spark", rich_help_panel=DATA)
 

@@ -76,20 +76,21 @@ def show_count(count: int, noun: str) -> str:
 
 
 @contextmanager
-def bars() -> Iterator[Progress]:
-    """A bar for each part of the work, on the terminal that errors go to; nothing where there is none."""
+def bars(rows: bool = False) -> Iterator[Progress]:
+    """A bar for each part of the work, on the terminal that errors go to; nothing where there is none. With `rows` the
+    work is counted, else it is bytes."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield silent
         return
-    from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description:>9}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
-        DownloadColumn(),
+        MofNCompleteColumn() if rows else DownloadColumn(),
         TimeRemainingColumn(),
     )
     with Bars(*columns, console=console, transient=True) as shown:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenure.cli.argument import AsJson, duration_of
+from tenure.cli.migrate import migrate
+from tenure.cli.replay import groups, replay
 from tenure.cli.screen import show_count, show_json, show_line, show_note
 from tenure.client.clock import read_clock
 from tenure.core.duration import milliseconds
@@ -173,5 +175,5 @@ def _stop_by_signal() -> threading.Event:
 
 
 app = typer.Typer(help="Figures, pictures and bulk work on Spark.", no_args_is_help=True)
-for command in (run, backfill, report):
+for command in (run, backfill, report, migrate, groups, replay):
     app.command()(command)

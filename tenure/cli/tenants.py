@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from tenure.cli.archive import export, import_tenant
 from tenure.cli.argument import duration_of, rate_of
 from tenure.cli.field import settings_fields
 from tenure.cli.queues import show_setting
@@ -16,7 +17,7 @@ from tenure.core.error import InvalidRequest
 from tenure.core.state import STATE_NAMES
 from tenure.core.tenant import ANY_TENANT
 
-app = typer.Typer(help="Look at tenants, set their weights and quotas.", no_args_is_help=True)
+app = typer.Typer(help="Look at tenants, set their weights and quotas, take them along as files.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's name.")]
 
@@ -114,3 +115,7 @@ def set_tenant(
     else:
         shown = ", ".join(f"{key} {show_setting(key, value)}" for key, value in settings.items())
         show_line(f"{name}: {shown or 'nothing is set'}", "green")
+
+
+app.command()(export)
+app.command("import")(import_tenant)

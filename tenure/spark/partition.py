@@ -27,7 +27,7 @@ from tenure.task.context import APPENDS_MAX
 from tenure.worker.attempt import CANCELLED, Attempt
 from tenure.worker.ended import RELEASED, Ended
 from tenure.worker.followup import followups_of
-from tenure.worker.joblog import JobLog
+from tenure.worker.joblog import TAP
 from tenure.worker.keeping import Keeping
 from tenure.worker.renewal import Renewal
 from tenure.worker.settler import LOST, Settler, Speaker
@@ -138,7 +138,6 @@ class Run:
         self._tasks = work.tasks or work.handler.tasks or None
         self._pace = Pace(work.batch, self._handler.is_single)
         self._running: dict[Attempt, None] = {}
-        self._job_log = JobLog()
         self._handed_over: list[Future[None]] = []
         self._begun = 0
         self.counts = Counter[str]()
@@ -169,14 +168,14 @@ class Run:
         except Error as error:
             log.warning("%s could not register: %s", self._worker, error)
         self._renewal.start()
-        self._job_log.install()
+        TAP.install()
 
     async def close(self) -> None:
         """Also after a failure: what is still leased has not begun, or was interrupted from outside. It is released,
         which costs no attempt."""
         if not self._is_open:
             return
-        self._job_log.remove()
+        TAP.remove()
         try:
             await self._until_handed_over()
             self._tell([(attempt, RELEASED) for attempt in self._running])

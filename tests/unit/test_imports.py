@@ -83,7 +83,15 @@ RULES = (
     Rule("tenure.server.server", ("tenure",)),
     Rule(
         "tenure.cli",
-        ("tenure.client", "tenure.core", "tenure.ops", "tenure.server", "tenure.store.url", "tenure.wire.format"),
+        (
+            "tenure.client",
+            "tenure.core",
+            "tenure.ops",
+            "tenure.server",
+            "tenure.store.url",
+            "tenure.transfer",
+            "tenure.wire.format",
+        ),
     ),
     Rule("tenure.cli.worker", ("tenure.app", "tenure.cli", "tenure.core", "tenure.worker")),
     Rule(
@@ -108,10 +116,22 @@ RULES = (
     # A lake is kept in the same folders and buckets as backups are.
     Rule("tenure.lake", ("tenure.core", "tenure.ops.place", "tenure.store.contract", "tenure.wire")),
     Rule("tenure.cli.lake", ("tenure.cli", "tenure.client.clock", "tenure.core", "tenure.lake")),
+    Rule("tenure.transfer", ("tenure.client", "tenure.core", "tenure.lake")),
     Rule(
         "tenure.spark",
-        ("tenure.app", "tenure.client", "tenure.core", "tenure.lake", "tenure.task", "tenure.wire", "tenure.worker"),
+        (
+            "tenure.app",
+            "tenure.client",
+            "tenure.core",
+            "tenure.lake",
+            "tenure.task",
+            "tenure.transfer",
+            "tenure.wire",
+            "tenure.worker",
+        ),
     ),
+    Rule("tenure.cli.migrate", ("tenure.cli", "tenure.client", "tenure.core", "tenure.spark", "tenure.transfer")),
+    Rule("tenure.cli.replay", ("tenure.cli", "tenure.core", "tenure.spark")),
     Rule("tenure.cli.spark", ("tenure.cli", "tenure.client", "tenure.core", "tenure.lake", "tenure.spark")),
     Rule("tenure.integration", ("tenure.app", "tenure.client", "tenure.core", "tenure.task")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),

@@ -5,6 +5,8 @@ Spark takes seconds to import, so that each command imports what it needs when i
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,11 +85,12 @@ def run(
     every_ms = None if once else milliseconds("every", every)
     settings = Settings(slo_wait_ms=duration_of("slo", slo), silver=not no_silver)
     told = _Told(as_json)
-    query = start(open_session(master), lake, gold, every_ms, settings, told)
-    stop = _stop_by_signal()
-    while not query.awaitTermination(LOOK_S):
-        if stop.is_set():
-            query.stop()
+    session = open_session(master)  # sets a handler of its own, so that it comes before ours
+    with _signals() as stop:
+        query = start(session, lake, gold, every_ms, settings, told)
+        while not query.awaitTermination(LOOK_S):
+            if stop.is_set():
+                query.stop()
     if not told.batches:
         told.nothing()
 
@@ -162,16 +165,20 @@ class _Told:
             show_line("nothing new in the lake")
 
 
-def _stop_by_signal() -> threading.Event:
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
     """Set by SIGINT and SIGTERM. What is under way then is done again by the next run."""
     asked = threading.Event()
 
     def hear(_number: int, _frame: FrameType | None) -> None:
         asked.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, hear)
-    return asked
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 app = typer.Typer(help="Figures, pictures and bulk work on Spark.", no_args_is_help=True)

@@ -17,6 +17,7 @@ from tenure.lake.gold import SILVER, SKETCHES, TABLES, known_hours, read_gold
 from tenure.spark.pipeline import Refreshed, Settings
 from tenure.spark.publish import CHECKPOINT, STAGING
 from tenure.spark.run import run_once, start
+from tests.cli.rig import run as command
 from tests.spark.history import DAY_1, DAY_2, EVENTS_OF_JOBS, event, live_a_little, ran, table_of, write_lake
 
 pytestmark = pytest.mark.spark
@@ -101,6 +102,18 @@ def test_a_run_that_is_killed_is_made_good_by_the_next(
     wanted = contents(made / "gold")
     assert contents(tmp_path) == {name: Counter() if name in SILVER else rows for name, rows in wanted.items()}
     assert not (tmp_path / STAGING).exists()
+
+
+def test_the_commands_run_and_backfill(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+    """On the session that is there."""
+    assert spark.getActiveSession() is not None
+    where = ("--lake", str(made / "lake"), "--gold", str(tmp_path), "--no-silver", "--json")
+    assert command("spark", "run", "--once", *where).json == {"events": EVENTS_OF_JOBS, "hours": 2, "kept_hours": 0}
+    assert command("spark", "run", "--once", *where).json == {"events": 0, "hours": 0, "kept_hours": 0}
+    dates = ("--from", str(DAY_2), "--to", str(DAY_2))
+    assert command("spark", "backfill", *dates, "--slo", "1s", *where).json["hours"] == 1
+    wrong = command("spark", "backfill", "--from", "x", "--to", str(DAY_2), *where)
+    assert (wrong.code, "it must be a date such as" in wrong.err) == (2, True)
 
 
 def test_late_events_and_new_ones_touch_their_hours_only(spark: SparkSession, made: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ PACKAGES: Final = (
     "server/http",
     "server/grpc",
     "lake",
+    "transfer",
     "spark",
 )
 

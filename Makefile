@@ -33,7 +33,7 @@ SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
 # What lies around the engine is not compiled: its suites run once, on the compiled engine where there is one.
 AROUND := tests/conformance/test_server.py tests/conformance/test_joined.py $(addprefix tests/,http grpc server security client task worker app cli \
-	testing integration examples backup lake)
+	testing integration examples backup lake transfer)
 ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(AROUND)); fi)
 # One session of Spark for all of its tests: by itself, not side by side.
 SPARK := tests/spark

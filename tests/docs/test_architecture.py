@@ -28,6 +28,7 @@ PACKAGES: Final = (
     "server/http",
     "server/grpc",
     "lake",
+    "transfer",
     "spark",
 )
 

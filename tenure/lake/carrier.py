@@ -44,6 +44,8 @@ class Carrier:
         self._rules = rules
         self._store = store
         self._clock = clock
+        self._source = StoreSource(store, clock)
+        self._newest = 0  # of the store
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._exporter: Exporter | None = None
@@ -131,6 +133,7 @@ class Carrier:
         return max(STANDBY_LEAST_S, cycles_s)
 
     async def _cycle(self) -> None:
+        self._newest = await self._source.newest()
         exporter = await self._open()
         await exporter.cycle()
         self._level_at_ms = self._clock().wall_ms
@@ -146,9 +149,8 @@ class Carrier:
         if not isinstance(self._store, Identified):
             raise Unsupported("the export to a lake")
         place = await asyncio.to_thread(open_place, self._url, True)
-        source = StoreSource(self._store, self._clock)
         identity = await self._store.identity()
-        exporter = Exporter(place, source, identity, self._rules, lambda: self._clock().wall_ms)
+        exporter = Exporter(place, self._source, identity, self._rules, lambda: self._clock().wall_ms)
         await exporter.open()
         if isinstance(self.error, LakeTaken) and self._is_anothers(exporter):
             raise _Standby
@@ -170,8 +172,8 @@ class Carrier:
     def figures(self) -> list[Figure]:
         shown = self._exporter or self._done.last
         state = None if shown is None else shown.state
-        newest = 0 if shown is None else shown.newest
-        lag = max(newest - (0 if state is None else state.upto), 0)
+        newest = self._newest if shown is None else max(self._newest, shown.newest)
+        lag = max(newest - (0 if shown is None else shown.reached), 0)
         lag_s = (self._clock().wall_ms - self._level_at_ms) / 1000 if lag or self.error is not None else 0.0
         exported = self._done.exported + (0 if self._exporter is None else self._exporter.exported)
         lost = self._done.lost + (0 if self._exporter is None else self._exporter.lost)

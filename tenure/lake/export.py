@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from tenure.core.error import EventsLost, Unavailable
-from tenure.lake.entry import EXPORT, FOLDER, Entry, Gap, Segment, State
+from tenure.lake.entry import EXPORT, Entry, Gap, Segment, State
 from tenure.lake.error import LakeTaken, OtherStore, StoreBehind
 from tenure.lake.log import Log, Moved
 from tenure.lake.place import Place
@@ -44,28 +44,19 @@ class Exporter:
         self._clock_ms = clock_ms
         self.state = State()
         self.newest = 0  # of the store, as far as is known
+        self.reached = (
+            0  # all events up to this are in the lake; beyond its own `upto` there may be numbers without one
+        )
         self.exported = 0  # events, by this exporter
         self.lost = 0  # events that retention took before it came
         self.is_stopping = False  # then it commits what it has, and reads no more
 
     async def open(self) -> None:
         """Read the log, and see that this store and this place go with it."""
-        await asyncio.to_thread(self._check_place)
+        await asyncio.to_thread(self._place.clear_drafts, self._clock_ms() / 1000 - DRAFTS_S)
         await self.reload()
-
-    def _check_place(self) -> None:
-        """A server that does not know conditional writes overwrites and says nothing: then nothing here would hold."""
-        name = f"{FOLDER}/probe-{self.writer}"
-        try:
-            is_first = self._place.create(name, b"1")
-            if not is_first or self._place.create(name, b"2"):
-                raise Unavailable(
-                    f"{self._place.title} does not keep conditional writes (If-None-Match), so two exporters could"
-                    " overwrite each other; use a bucket that does, or a folder"
-                )
-        finally:
-            self._place.delete([name])
-        self._place.clear_drafts(self._clock_ms() / 1000 - DRAFTS_S)
+        if self.state.number:
+            await asyncio.to_thread(self._log.check_place, self.state)
 
     async def reload(self) -> None:
         state = await asyncio.to_thread(self._log.load)
@@ -77,6 +68,7 @@ class Exporter:
             if was_left or self.newest < state.upto:
                 raise StoreBehind(self._place.title, state.upto, self.newest)
         self.state = state
+        self.reached = state.upto
 
     # Exporting.
 
@@ -114,6 +106,7 @@ class Exporter:
                 if draft.rows >= self._rules.rows:
                     await self._commit(draft)
             await self._commit(draft)
+            self.reached = draft.upto
         finally:
             await asyncio.to_thread(draft.drop)
 
@@ -124,6 +117,8 @@ class Exporter:
     def _commit_segments(self, draft: "_Pending") -> None:
         segments = draft.finish()
         self.state = self._log.commit(self.state, self._entry(segments[0].after, draft.upto, tuple(segments)))
+        if self.state.number == 1:
+            self._log.check_place(self.state)
         self.exported += sum(segment.rows for segment in segments)
 
     async def _go_on_after(self, seq: int, draft: "_Pending") -> None:

@@ -127,6 +127,22 @@ class Log:
         except Missing:
             return False
 
+    def check_place(self, state: State) -> None:
+        """A server that does not know conditional writes overwrites and says nothing: then nothing here would hold.
+
+        It is asked to create the last entry once more, with what is in it already.
+        """
+        name = str(Name(state.number, False))
+        try:
+            data = self._place.get(name)
+        except Missing:
+            return  # others were at work meanwhile, and have their place checked
+        if self._place.create(name, data):
+            raise Unavailable(
+                f"{self._place.title} does not keep conditional writes (If-None-Match), so two exporters could"
+                " overwrite each other; use a bucket that does, or a folder"
+            )
+
     def _write_checkpoint(self, state: State, names: Iterable[Name]) -> None:
         """The commit is done, so trouble here is no trouble of it: the next one tries again."""
         try:

@@ -113,6 +113,8 @@ class Writer:
         self._waiting = 0
         with explained(self._place.title):
             self._parquet.write_table(rows.sort_by(ORDER), row_group_size=self._group_rows)
+        del rows
+        pa.default_memory_pool().release_unused()  # the server has other uses for it
 
     def finish(self, after: int, upto: int) -> Segment:
         """Store it, under a name that no other file ever had."""

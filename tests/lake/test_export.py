@@ -14,6 +14,7 @@ from tenure.lake.error import LakeTaken, LakeTooNew, OtherStore, StoreBehind
 from tenure.lake.lake import Lake
 from tenure.lake.place import Draft, Place, open_place
 from tenure.lake.schema import EVENTS, VERSION
+from tenure.lake.source import Rows
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.lake.rig import HOUR_MS, SMALL, Crash, Faulty, Rig, assert_holds, data_files, lake_of
 
@@ -149,7 +150,11 @@ class Deaf(Faulty):
 
 async def test_place_that_overwrites_is_refused(folder: Place) -> None:
     rig = await Rig().open()
+    await rig.work(5)
     exporter = await rig.closed_exporter(Forgetful(folder))
+    await exporter.open()
+    with pytest.raises(Unavailable, match="does not keep conditional writes"):
+        await exporter.cycle()
     with pytest.raises(Unavailable, match="does not keep conditional writes"):
         await exporter.open()
 
@@ -238,6 +243,7 @@ class Full(Faulty):
         super().keep(draft, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 async def test_process_that_dies_at_any_step_leaves_every_event_once(folder: Place, is_after: bool) -> None:
     """Every operation on the place in turn is the last one; exports, merges, retention and checkpoints among them."""
@@ -250,7 +256,7 @@ async def test_process_that_dies_at_any_step_leaves_every_event_once(folder: Pla
         exporter = await rig.closed_exporter(faulty, rules)
         try:
             await exporter.open()
-            for _ in range(5):
+            for _ in range(7):
                 await rig.work(4)
                 await exporter.cycle()
                 await exporter.tidy(True)
@@ -266,6 +272,33 @@ async def test_process_that_dies_at_any_step_leaves_every_event_once(folder: Pla
     lake = assert_holds(folder, await rig.events())
     assert data_files(folder) == sorted(segment.path for segment in lake_of(folder).segments())
     assert lake.state.gaps == ()
+
+
+async def test_memory_of_the_export_does_not_grow_with_the_backlog(tmp_path: Path) -> None:
+    """What Arrow has allocated, looked at whenever something is read or written. `bench/lake.py` has the process."""
+
+    async def highest(count: int) -> int:
+        rig = await Rig().open()
+        for _ in range(count):
+            await rig.work(200)
+        place = open_place(str(tmp_path / str(count)), create=True)
+        exporter = await rig.closed_exporter(place, replace(SMALL, rows=5_000, page_rows=500, group_rows=1_000))
+        await exporter.open()
+        before = pa.total_allocated_bytes()
+        seen: list[int] = []
+        read = exporter._source.read
+
+        async def read_and_look(after: int, limit: int) -> Rows:
+            rows = await read(after, limit)
+            seen.append(pa.total_allocated_bytes() - before)
+            return rows
+
+        exporter._source.read = read_and_look  # type: ignore[method-assign]
+        assert await exporter.cycle() >= count * 600
+        return max(seen)
+
+    few, many = await highest(4), await highest(24)
+    assert many < 1.5 * few
 
 
 async def test_lake_url_that_cannot_be_one_is_refused() -> None:

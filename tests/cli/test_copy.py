@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import tenure
-from tests.cli.rig import Place, run
+from tests.cli.rig import Place, run, serving
 
 
 def test_store_is_copied_and_verified(server: str, tmp_path: Path) -> None:
@@ -66,3 +66,20 @@ def test_wrong_use_is_refused_with_the_fix(arguments: tuple[str, ...], fault: st
     said = run("copy", *arguments)
     assert said.code in (1, 2)
     assert fault in said.err
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_token_of_the_target_comes_from_the_environment_or_a_file(tmp_path: Path, is_file: bool) -> None:
+    made = run("tokens", "make", "boss").out.partition("\n\n")
+    token = made[0].split()[1]
+    (tmp_path / "tenure.toml").write_text(made[2])
+    (tmp_path / "token").write_text(token)
+    old = Place(f"sqlite:///{tmp_path}/old.db", "acme")
+    old.enqueue(3, queue="mail")
+    more = ("--target-token-file", str(tmp_path / "token")) if is_file else ()
+    with serving(tmp_path) as url:
+        refused = run("copy", old.url, url)
+        assert (refused.code, "token" in refused.err.lower()) == (1, True), refused
+        said = run("copy", old.url, url, *more, env={} if is_file else {"TENURE_TARGET_TOKEN": token})
+        assert (said.code, "verified 3 jobs" in said.out) == (0, True), said
+        assert token not in said.out + said.err

@@ -32,7 +32,9 @@ def simulate(seed: int, jobs: int) -> list[Event]:
 
 def table_of(events: Sequence[Event], store: int) -> pa.Table:
     table = pa.Table.from_batches([batch_of(events)])
-    return table.append_column(pa.field("store", pa.int32(), nullable=False), pa.repeat(pa.scalar(store, pa.int32()), len(table)))
+    return table.append_column(
+        pa.field("store", pa.int32(), nullable=False), pa.repeat(pa.scalar(store, pa.int32()), len(table))
+    )
 
 
 def write(tables: Iterable[pa.Table], path: Path) -> Path:

@@ -56,9 +56,9 @@ RULES: Final = (
         lambda: (
             fn.col("is_next")
             & leaves()
-            & ((fn.col("worker") != fn.col("start_worker")) | ~fn.col("started_at").eqNullSafe(fn.col("start_at")))
+            & ((fn.col("worker") != fn.col("start.worker")) | ~fn.col("started_at").eqNullSafe(fn.col("start.at")))
         ),
-        lambda: text("it does not tell of the attempt that was started at seq ", fn.col("start_seq")),
+        lambda: text("it does not tell of the attempt that was started at seq ", fn.col("start.seq")),
     ),
     Rule(
         WITHIN_MAX,
@@ -67,7 +67,7 @@ RULES: Final = (
     ),
     Rule(
         COUNTED,
-        lambda: fn.col("is_next") & (fn.col("attempt") != _expected()),
+        lambda: fn.col("is_next") & ~fn.col("is_first") & (fn.col("attempt") != _expected()),
         lambda: text("it tells attempt ", fn.col("attempt"), " where ", _expected(), " was due"),
     ),
     Rule(

@@ -12,8 +12,9 @@ from pyspark.sql import functions as fn
 from tenure.core import event, state
 from tenure.core.dependency import POLICY_NAMES
 from tenure.spark.audit.check import Check, Family, text, told
-from tenure.spark.audit.code import is_state, is_type
+from tenure.spark.audit.code import code_of, is_state, is_type
 from tenure.spark.audit.history import History
+from tenure.spark.audit.step import state_of
 
 AFTER_NEEDS: Final = Check("I11", "not_before_dependencies", "No job starts before its dependencies let it.")
 SAME_TENANT: Final = Check("I15", "dependency_of_tenant", "A job depends only on jobs of its own tenant.")
@@ -79,8 +80,11 @@ def _facts(history: History, needs: DataFrame) -> DataFrame:
     """Of the jobs that others depend on: when they were enqueued, first ended, first completed."""
     over = is_state("state", *state.TERMINAL, state.GONE)
     needed = needs.select("store", fn.col("need").alias("job")).distinct()
+    type = code_of(fn.col("type"), event.EVENT_NAMES)
+    told = (type.alias("type"), state_of(type).alias("state"), fn.xxhash64("tenant").alias("tenant"))
     return (
-        history.rows.select("store", "job", "seq", "type", "state", "tenant")
+        history.events.where(fn.col("job").isNotNull())
+        .select("store", "job", "seq", *told)
         .join(needed, ["store", "job"], "left_semi")
         .groupBy("store", fn.col("job").alias("need"))
         .agg(

@@ -23,11 +23,7 @@ def find(history: History) -> DataFrame:
     joins = is_state("state", state.READY)
     leaves = fn.coalesce(is_state("state_before", state.READY), fn.lit(False)) & ~joins
     # An imported job may have started elsewhere, before it came here.
-    past = (
-        (fn.col("first.cause") == fn.lit(state.CAUSE_NAMES[state.IMPORT]))
-        & (fn.col("first.delivery") > 0)
-        & (fn.col("ends") == 0)
-    )
+    past = fn.col("first.is_imported") & (fn.col("first.delivery") > 0) & (fn.col("ends") == 0)
     members = (
         steps.where(~fn.coalesce(past, fn.lit(False)))
         .groupBy("store", "job", fn.coalesce("ends", fn.lit(0)).alias("ends"))

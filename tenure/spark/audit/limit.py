@@ -34,6 +34,8 @@ UNIQUE_KEY: Final = Check("I10", "unique_key", "Of the jobs with one unique key 
 SLOTS: Final = {QUEUE: QUEUE_SLOTS, TENANT: TENANT_SLOTS, KEY: KEY_SLOTS, GROUP: GROUP_SLOTS, UNIQUE: UNIQUE_KEY}
 RATES: Final = {QUEUE: QUEUE_RATE, TENANT: TENANT_RATE, KEY: KEY_RATE}
 
+WIDE: Final = "decimal(18,0)"  # a product of two of them stays within the 38 digits that are exact
+_MOVE: Final = ("store", "job", "job_seq", "seq", "at", "tenant")
 _FORCE: Final = ("running_max", "tokens", "period_ms", "burst", "since", "width", "paused", "shared")
 
 
@@ -46,37 +48,40 @@ def find(history: History) -> DataFrame:
 
 def _asks(history: History) -> DataFrame:
     """A row for every slot that is taken or given back: of which limit, and since when it is held."""
-    since = fn.when(fn.col("is_start"), fn.col("seq")).otherwise(fn.col("start_seq"))
+    since = fn.when(fn.col("is_start"), fn.col("seq")).otherwise(fn.col("start.seq"))
     is_move = fn.col("is_start") | fn.col("is_leave")
-    queue, tenant, group, unique = (fn.col(name) for name in ("queue", "tenant", "first.group", "first.unique"))
+    queue, tenant, group, unique = (fn.col(f"first.{name}") for name in ("queue", "tenant", "group", "unique"))
     takes = is_type(event.ENQUEUED, event.REPLAYED) & is_state("state", *state.LIVE)
     frees = is_state("state_before", *state.LIVE) & is_state("state", *state.TERMINAL, state.GONE)
     asks = fn.array(
-        fn.when(is_move & fn.col("is_queue_limited"), _ask(QUEUE, fn.col("is_start"), since, queue, queue)),
-        fn.when(is_move & fn.col("is_tenant_limited"), _ask(TENANT, fn.col("is_start"), since, tenant, tenant)),
+        fn.when(is_move & fn.col("first.is_queue_limited"), _ask(QUEUE, fn.col("is_start"), since, queue, queue)),
+        fn.when(is_move & fn.col("first.is_tenant_limited"), _ask(TENANT, fn.col("is_start"), since, tenant, tenant)),
         fn.when(is_move & group.isNotNull(), _ask(GROUP, fn.col("is_start"), since, queue, group)),
         fn.when(unique.isNotNull() & (takes | frees), _ask(UNIQUE, takes, fn.col("seq"), unique, unique)),
     )
-    if history.settings.has(KEY):
-        keys = fn.when(is_move, fn.col("first.limit_keys"))
-        own = fn.transform(
-            keys,
-            lambda key: _ask(
-                KEY, fn.col("is_start"), since, fn.xxhash64("tenant", key), fn.xxhash64("tenant", key), key
-            ),
-        )
-        asks = fn.concat(asks, fn.coalesce(own, fn.array().cast("array<" + _ASK + ">")))
-    steps = history.steps.where("is_sound").withColumn("ask", fn.explode(asks)).where(fn.col("ask").isNotNull())
-    return steps.select("store", "job", "job_seq", "seq", "at", "tenant", "ask.*")
-
-
-_ASK: Final = "struct<kind:string,is_start:boolean,as_of:bigint,place:bigint,scope:bigint,key:string>"
+    steps = history.steps.where("is_sound").withColumn("tenant", fn.col("first.tenant"))
+    moves = steps.withColumn("ask", fn.explode(asks)).where(fn.col("ask").isNotNull())
+    moves = moves.select(*_MOVE, "ask.*")
+    if not history.settings.has(KEY):
+        return moves
+    keyed = steps.where(is_move & fn.col("first.limit_keys").isNotNull())
+    keyed = keyed.withColumn("key", fn.explode("first.limit_keys"))
+    own = fn.xxhash64("first.tenant", "key")
+    ask = _ask(KEY, fn.col("is_start"), since, own, own, fn.col("key"))
+    keyed = keyed.withColumn("ask", ask).select(*_MOVE, "ask.*")
+    return moves.unionByName(keyed)
 
 
 def _ask(kind: str, is_start: Column, since: Column, place: Column, scope: Column, key: Column | None = None) -> Column:
     """`place` is where the limit is set, `scope` what it counts."""
-    named = (fn.lit(kind), is_start, since, place, scope, fn.lit(None) if key is None else key)
-    return fn.struct(*named).cast(_ASK)
+    return fn.struct(
+        fn.lit(kind).alias("kind"),
+        is_start.alias("is_start"),
+        since.alias("as_of"),
+        place.alias("place"),
+        scope.alias("scope"),
+        (fn.lit(None).cast("string") if key is None else key).alias("key"),
+    )
 
 
 # What was in force.
@@ -139,33 +144,38 @@ def _key_changes(history: History, asks: DataFrame) -> DataFrame:
 
 
 def _judge(moves: DataFrame) -> DataFrame:
-    """Slots, and tokens of a bucket that was full at the first start and never gave more than it had.
+    by_scope = _upto("store", "kind", "scope")
+    moves = moves.withColumn("taken", fn.sum(fn.when(fn.col("is_start"), 1).otherwise(-1)).over(by_scope))
+    moves = _with_rise(moves)
+    burst, period = (fn.col(f"force.{name}").cast(WIDE) for name in ("burst", "period_ms"))
+    too_many = fn.col("is_start") & (fn.col("taken") > fn.col("most"))
+    too_fast = fn.col("rise") > (burst - 1) * period
+    paused = fn.col("is_start") & (fn.col("kind") == QUEUE) & fn.col("force.paused")
+    rate = (fn.col("force.tokens"), " in ", fn.col("force.period_ms"), " ms, burst ", fn.col("force.burst"))
+    count = ("it is number ", fn.col("taken"), " where ", fn.col("most"), " may be")
+    findings = [told(check, too_many & (fn.col("kind") == kind), *count) for kind, check in SLOTS.items()]
+    findings += [
+        told(check, too_fast & (fn.col("kind") == kind), "faster than ", *rate) for kind, check in RATES.items()
+    ]
+    findings.append(told(PAUSED, paused, "its queue is paused"))
+    # First the few that are wrong, then words for them.
+    return moves.where(too_many | too_fast | paused).withColumn("findings", fn.array(*findings))
+
+
+def _with_rise(moves: DataFrame) -> DataFrame:
+    """How far each start is ahead of a token bucket that was full at the first one.
 
     With the n-th start at t, v = n*period - tokens*t. Since the start at which v was least, more than `burst` starts
     were made beyond what came in when v has risen by more than (burst - 1)*period.
     """
-    is_start = fn.col("is_start")
-    by_scope = _upto("store", "kind", "scope")
-    moves = moves.withColumn("taken", fn.sum(fn.when(is_start, 1).otherwise(-1)).over(by_scope))
     by_rate = _upto("store", "kind", "scope", "since")
-    wide = "decimal(18,0)"  # products of two stay within the 38 digits that are exact
-    rated_at = fn.when(is_start & fn.col("force.tokens").isNotNull(), fn.col("at"))
+    rated_at = fn.when(fn.col("is_start") & fn.col("force.tokens").isNotNull(), fn.col("at"))
     moves = moves.withColumn("since", fn.col("force.since")).withColumn("rated_at", rated_at)
-    moves = moves.withColumn("number", fn.count("rated_at").over(by_rate))
-    moves = moves.withColumn("passed", fn.col("rated_at") - fn.first("rated_at", True).over(by_rate))
-    period, tokens, burst = (fn.col(f"force.{name}").cast(wide) for name in ("period_ms", "tokens", "burst"))
-    risen = fn.col("number").cast(wide) * period - tokens * fn.col("passed").cast(wide)
-    moves = moves.withColumn("v", risen).withColumn("low", fn.min("v").over(by_rate))
-    too_fast = fn.col("rated_at").isNotNull() & (fn.col("v") - fn.col("low") > (burst - 1) * period)
-    rate = (fn.col("force.tokens"), " in ", fn.col("force.period_ms"), " ms, burst ", fn.col("force.burst"))
-    findings = []
-    for kind, check in SLOTS.items():
-        over = (fn.col("kind") == kind) & is_start & (fn.col("taken") > fn.col("most"))
-        findings.append(told(check, over, "it is number ", fn.col("taken"), " where ", fn.col("most"), " may be"))
-    for kind, check in RATES.items():
-        findings.append(told(check, (fn.col("kind") == kind) & too_fast, "it starts faster than ", *rate))
-    paused = (fn.col("kind") == QUEUE) & is_start & fn.coalesce(fn.col("force.paused"), fn.lit(False))
-    return moves.withColumn("findings", fn.array(*findings, told(PAUSED, paused, "its queue is paused")))
+    number = fn.count("rated_at").over(by_rate).cast(WIDE)
+    passed = (fn.col("rated_at") - fn.first("rated_at", True).over(by_rate)).cast(WIDE)
+    v = number * fn.col("force.period_ms").cast(WIDE) - passed * fn.col("force.tokens").cast(WIDE)
+    moves = moves.withColumn("v", v)
+    return moves.withColumn("rise", fn.col("v") - fn.min("v").over(by_rate))
 
 
 def _upto(*scope: str) -> WindowSpec:

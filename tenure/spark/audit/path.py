@@ -12,10 +12,10 @@ from pyspark.sql import functions as fn
 from tenure.core import event, state
 from tenure.spark.audit.check import Check, Rule, text
 from tenure.spark.audit.code import (
-    STATE_OF_TYPE,
     STATE_TEXTS,
     is_allowed,
     is_state,
+    is_told,
     is_type,
     name_of,
 )
@@ -36,20 +36,10 @@ DELIVERIES: Final = Check(
 ONE_PLACE: Final = Check("I15", "one_place", "A job stays with its tenant, queue and task.")
 
 
-def _tells_another_state() -> Column:
-    wrong = fn.col("state").isNull() | (fn.col("state") < 0) | fn.col("type").isNull() | (fn.col("cause") < 0)
-    wrong = wrong | fn.col("cause").isNull() | (fn.col("type") < 0)
-    for type, only in STATE_OF_TYPE.items():
-        wrong = wrong | (is_type(type) & (fn.col("state") != only))
-    into_running = (fn.col("state") == state.RUNNING) & (fn.col("cause") == state.CLAIM) & ~is_type(event.STARTED)
-    into_gone = (fn.col("state") == state.GONE) & ~is_type(event.REMOVED)
-    return fn.coalesce(wrong, fn.lit(True)) | into_running | into_gone
-
-
 def _is_off() -> Column:
     """Not in the table; only where the event before it is known, and both tell a state."""
-    told = fn.col("before").isNotNull() & (fn.col("state") >= 0) & (fn.col("cause") >= 0)
-    return told & ~is_allowed(fn.col("before"), fn.col("cause"), fn.col("state"))
+    told = fn.col("before").isNotNull() & fn.col("state").isNotNull() & fn.col("cause").isNotNull()
+    return told & ~is_allowed(fn.col("before"))
 
 
 def _leased_twice() -> Column:
@@ -75,7 +65,7 @@ def _step() -> Column:
 RULES: Final = (
     Rule(
         STATE_TOLD,
-        _tells_another_state,
+        lambda: ~fn.coalesce(is_told(), fn.lit(False)),
         lambda: text(
             name_of(fn.col("type"), event.EVENT_NAMES), " tells the state ", name_of(fn.col("state"), STATE_TEXTS)
         ),
@@ -83,7 +73,7 @@ RULES: Final = (
     Rule(
         ONE_LEASE,
         lambda: _is_off() & _leased_twice(),
-        lambda: text("it was leased at seq ", fn.col("start_seq"), " and is leased again"),
+        lambda: text("it was leased at seq ", fn.col("start.seq"), " and is leased again"),
     ),
     Rule(CANCEL_WINS, lambda: _is_off() & _after_cancel(), lambda: fn.lit("it was cancelled and starts")),
     Rule(ENDED_ONCE, lambda: _is_off() & is_state("before", *state.TERMINAL) & ~_after_cancel(), _step),
@@ -99,12 +89,12 @@ RULES: Final = (
     ),
     Rule(
         SEQ_RISES,
-        lambda: fn.coalesce(fn.col("seq") < fn.col("seq_before"), fn.lit(False)) & fn.col("is_next"),
+        lambda: (fn.col("seq") < fn.col("seq_before")) & fn.col("is_next"),
         lambda: text("seq ", fn.col("seq"), " follows seq ", fn.col("seq_before")),
     ),
     Rule(
         TIME_RISES,
-        lambda: fn.coalesce(fn.col("at") < fn.col("at_before"), fn.lit(False)) & fn.col("is_next"),
+        lambda: (fn.col("at") < fn.col("at_before")) & fn.col("is_next"),
         lambda: text("it is ", fn.col("at_before") - fn.col("at"), " ms earlier than the event before it"),
     ),
     Rule(
@@ -117,7 +107,9 @@ RULES: Final = (
     Rule(
         DELIVERIES,
         lambda: (
-            fn.col("is_next") & (fn.col("delivery") != fn.col("delivery_before") + is_type(event.STARTED).cast("int"))
+            fn.col("is_next")
+            & ~fn.col("is_first")
+            & (fn.col("delivery") != fn.col("delivery_before") + is_type(event.STARTED).cast("int"))
         ),
         lambda: text("delivery ", fn.col("delivery"), " comes after delivery ", fn.col("delivery_before")),
     ),
@@ -132,5 +124,5 @@ RULES: Final = (
 REUSED: Final = Rule(
     ONE_ID,
     lambda: fn.col("is_reused") & is_type(event.ENQUEUED) & ~fn.col("is_double"),
-    lambda: text("it was enqueued at seq ", fn.col("born_first"), " and again"),
+    lambda: text("it was enqueued at seq ", fn.col("seq_before"), " and again"),
 )

@@ -11,7 +11,7 @@ from tenure.core.error import InvalidRequest
 from tenure.lake.schema import EVENTS
 from tenure.spark.audit import dependency, group, ledger, limit, path, sequence
 from tenure.spark.audit.check import Check, Family
-from tenure.spark.audit.history import RULES, History, read_history
+from tenure.spark.audit.history import RULES, History, find_broken, read_history
 from tenure.spark.audit.step import with_store
 from tenure.spark.audit.verdict import EXAMPLES_MAX, Checked, Example, Verdict
 
@@ -42,9 +42,7 @@ NEEDED: Final = (
 )
 
 
-STEPS: Final = Family(
-    (*[rule.check for rule in RULES], path.ONE_ID), lambda history: history.steps.where(fn.col("findings").isNotNull())
-)
+STEPS: Final = Family((*[rule.check for rule in RULES], path.ONE_ID), find_broken)
 EVERY: Final = (
     STEPS,
     limit.FAMILY,

@@ -99,7 +99,7 @@ def find(history: "History") -> DataFrame:
     numbered = history.events.select(
         "store", "seq", "job", "job_seq", fn.shiftright("seq", PART_BITS).alias("part")
     ).join(fn.broadcast(suspects), ["store", "part"], "left_semi")
-    by_seq = Window.partitionBy("store", "part").orderBy("seq")
+    by_seq = Window.partitionBy("store", "part").orderBy("seq", "job", "job_seq")
     looked = numbered.withColumn("before", fn.lag("seq").over(by_seq))
     double = told(SEQ_ONCE, fn.col("seq") == fn.col("before"), "seq ", fn.col("seq"), " is there twice")
     missing = fn.col("seq") - fn.col("before") - 1

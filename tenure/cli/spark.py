@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -16,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenure.cli.argument import AsJson, duration_of
+from tenure.cli.cluster import Master, check_installed, open_session
 from tenure.cli.migrate import migrate
 from tenure.cli.replay import groups, replay
 from tenure.cli.screen import show_count, show_json, show_line, show_note
 from tenure.client.clock import read_clock
 from tenure.core.duration import milliseconds
-from tenure.core.error import InvalidRequest, Unavailable
+from tenure.core.error import InvalidRequest
 
 if TYPE_CHECKING:
     from tenure.spark.pipeline import Refreshed
@@ -35,25 +35,11 @@ Lake = Annotated[
 Gold = Annotated[
     Path, typer.Option(metavar="DIR", envvar="TENURE_GOLD", help="The folder of the gold tables; made if need be.")
 ]
-Master = Annotated[
-    str,
-    typer.Option(
-        metavar="M",
-        help="Where Spark runs: local[4], spark://host:7077, yarn; this machine, or what spark-submit says.",
-    ),
-]
 Slo = Annotated[
     str | None,
     typer.Option(metavar="5s", help="The wait that queues without slo_wait_ms promise; breaches of it are counted."),
 ]
 NoSilver = Annotated[bool, typer.Option("--no-silver", help="Leave out the tables attempts and jobs.")]
-
-
-def check_installed(*modules: str) -> None:
-    """Spark is half a gigabyte, which not every user of Tenure wants."""
-    for module in modules or ("pyspark", "pyarrow"):
-        if find_spec(module) is None:
-            raise Unavailable(f"this needs {module}, which is not installed; pip install tenure[spark]")
 
 
 def date_of(field: str, text: str) -> date:
@@ -80,7 +66,6 @@ def run(
     check_installed()
     from tenure.spark.pipeline import Settings
     from tenure.spark.run import start
-    from tenure.spark.session import open_session
 
     every_ms = None if once else milliseconds("every", every)
     settings = Settings(slo_wait_ms=duration_of("slo", slo), silver=not no_silver)
@@ -110,7 +95,6 @@ def backfill(
     check_installed()
     from tenure.spark.backfill import backfill as fill
     from tenure.spark.pipeline import Settings
-    from tenure.spark.session import open_session
 
     settings = Settings(slo_wait_ms=duration_of("slo", slo), silver=not no_silver)
     told = _Told(as_json)

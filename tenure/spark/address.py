@@ -3,8 +3,6 @@
 What is in here is pickled into plans, so it names the place of a token and never holds one.
 """
 
-import os
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,8 +12,8 @@ from tenure.client.remote import REMOTE
 from tenure.core import bound
 from tenure.core.error import InvalidRequest
 from tenure.core.tenant import DEFAULT_TENANT
+from tenure.spark.token import TOKEN_VARIABLE
 
-TOKEN_VARIABLE: Final = "TENURE_TOKEN"
 EXAMPLE: Final = "tenure://127.0.0.1:6789"
 
 
@@ -36,18 +34,3 @@ def check_address(address: Address) -> None:
         rule = f"it has no token; put that in a file and name the file as token_file, or in {TOKEN_VARIABLE}"
         raise InvalidRequest("url", "it", rule)
     bound.tenant_name("tenant", address.tenant)
-
-
-def read_token(address: Address) -> str:
-    """From the file that was named, else from the environment; empty when there is none."""
-    if not address.token_file:
-        found = os.environ.get(address.token_variable, "").strip()
-        if not found and address.token_variable != TOKEN_VARIABLE:
-            raise InvalidRequest("token_variable", address.token_variable, "it is not set where Spark's tasks run")
-        return found
-    try:
-        return Path(address.token_file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        rule = f"it must be readable where Spark's tasks run: {reason}"
-        raise InvalidRequest("token_file", address.token_file, rule) from None

@@ -6,19 +6,18 @@ ever seen it.
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from tenure.client.client import Client, connect
 from tenure.client.loop import LoopThread
-from tenure.core.error import InvalidRequest, Unavailable
+from tenure.core.error import Unavailable
 from tenure.core.tenant import ANY_TENANT, DEFAULT_TENANT
-from tenure.spark.option import TOKEN_VARIABLE, Place
+from tenure.spark.option import Place
+from tenure.spark.token import read_token
 
 T = TypeVar("T")
 
@@ -26,22 +25,8 @@ PATIENCE_S: Final = 30.0  # for a server that is being started again while a que
 log: Final = logging.getLogger("tenure.spark")
 
 
-def read_token(place: Place) -> str:
-    """From the file that was named, else from the environment; empty when there is none."""
-    path = place.token_file
-    if not path:
-        if given := os.environ.get(place.token_variable):
-            return given.strip()
-        if place.token_variable != TOKEN_VARIABLE:
-            raise InvalidRequest("tokenVariable", place.token_variable, "it is not set where Spark's tasks run")
-        path = os.environ.get("TENURE_TOKEN_FILE", "")
-    if not path:
-        return ""
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise InvalidRequest("tokenFile", path, f"it must be readable where Spark's tasks run: {reason}") from None
+def token_of(place: Place) -> str:
+    return read_token(place.token_file, place.token_variable, ("tokenFile", "tokenVariable"))
 
 
 class Session:
@@ -52,7 +37,7 @@ class Session:
         self._patience_s = patience_s
 
     def __enter__(self) -> "Session":
-        token = read_token(self._place)
+        token = token_of(self._place)
         self._loop = LoopThread("tenure-spark")
         try:
             self.client: Client = self._open(token)

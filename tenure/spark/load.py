@@ -22,8 +22,9 @@ from tenure.core.record import LoadReport
 from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Batch, Load
 from tenure.core.tenant import DEFAULT_TENANT
 from tenure.spark.connect import PATIENCE_S, Session
-from tenure.spark.option import TOKEN_VARIABLE, Given, Place, Writing, place_of
+from tenure.spark.option import Given, Place, Writing, place_of
 from tenure.spark.payload import RowEncoder, chunks_of
+from tenure.spark.token import TOKEN_VARIABLE
 
 IN_FLIGHT: Final = 2
 OVERLOADED_S: Final = 300.0  # that a task waits for room, in all

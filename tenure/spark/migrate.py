@@ -21,7 +21,8 @@ from tenure.core.error import Conflict, Error, InvalidRequest
 from tenure.core.tenant import ANY_TENANT
 from tenure.spark.agreement import Agreement, Mapping
 from tenure.spark.parts import PARTS_MAX, Parts, map_numbers, plan_parts
-from tenure.spark.side import TOKEN_VARIABLE, Side
+from tenure.spark.side import Side
+from tenure.spark.token import TOKEN_VARIABLE
 from tenure.transfer.copy import Bounds, Copied, bounds_of, changed_jobs, payload_bytes_max, tenants_of
 from tenure.transfer.ids import Ids, Known
 from tenure.transfer.read import as_reader, read_jobs

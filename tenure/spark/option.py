@@ -18,8 +18,8 @@ from tenure.core.error import InvalidRequest
 from tenure.core.job import ATTEMPTS_DEFAULT, Options
 from tenure.core.tenant import ANY_TENANT, DEFAULT_TENANT
 from tenure.lake.schema import TABLES
+from tenure.spark.token import TOKEN_VARIABLE
 
-TOKEN_VARIABLE: Final = "TENURE_TOKEN"
 SERVERS: Final = ("tenure", "tenure+tls", "tenure+unix")
 HISTORIES: Final = ("events", "attempts")  # tables that have offsets, and can be streamed
 CODECS: Final = ("json", "msgpack")

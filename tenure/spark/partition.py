@@ -21,8 +21,9 @@ from tenure.core import bound
 from tenure.core.error import Error, Forbidden, JobCancelled, Unavailable
 from tenure.core.request import Filter
 from tenure.core.state import READY, RETRYING, RUNNING, SETTLE_FAIL, SETTLE_NAMES
-from tenure.spark.address import Address, read_token
+from tenure.spark.address import Address
 from tenure.spark.handler import Handler, open_handler
+from tenure.spark.token import read_token
 from tenure.task.context import APPENDS_MAX
 from tenure.worker.attempt import CANCELLED, Attempt
 from tenure.worker.ended import RELEASED, Ended
@@ -149,7 +150,7 @@ class Run:
 
     async def open(self) -> None:
         address, loop = self._work.address, asyncio.get_running_loop()
-        token = read_token(address)
+        token = read_token(address.token_file, address.token_variable)
         self._client = connect(address.url, tenant=address.tenant, token=token)
         try:
             await self._client.__aenter__()

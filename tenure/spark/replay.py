@@ -26,7 +26,8 @@ from tenure.lake.arrow import batch_of_jobs
 from tenure.lake.schema import ERROR, JOBS
 from tenure.spark.loop import each_of
 from tenure.spark.parts import map_numbers, plan_parts
-from tenure.spark.side import TOKEN_VARIABLE, Side
+from tenure.spark.side import Side
+from tenure.spark.token import TOKEN_VARIABLE
 from tenure.transfer.read import as_reader
 
 COLUMNS: Final = ("id", "tenant", "queue", "task", "created_at", "ended_at", "attempt", "replays", "reason", "error")

@@ -4,18 +4,15 @@ The token itself is read in the process that uses it, at the last moment. What S
 a variable, and nothing more.
 """
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from tenure.client.client import Client, connect
 from tenure.core.error import InvalidRequest
-
-TOKEN_VARIABLE = "TENURE_TOKEN"
+from tenure.spark.token import TOKEN_VARIABLE, read_token
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -35,19 +32,8 @@ class Side(msgspec.Struct, frozen=True):
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Client]:
-        async with connect(self.url, token=self._token() if self.url.startswith("tenure") else "") as client:
+        async with connect(self.url, token=self.token() if self.url.startswith("tenure") else "") as client:
             yield client
 
-    def _token(self) -> str:
-        path = self.token_file
-        if not path:
-            for name in (self.token_variable, TOKEN_VARIABLE):
-                if given := os.environ.get(name, "").strip():
-                    return given
-            if not (path := os.environ.get("TENURE_TOKEN_FILE", "")):
-                return ""
-        try:
-            return Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise InvalidRequest("token file", path, f"it must be readable where Spark's tasks run: {reason}") from None
+    def token(self) -> str:
+        return read_token(self.token_file, self.token_variable, is_needed=False)

@@ -12,9 +12,10 @@ from tenure.core import bound
 from tenure.core.duration import Duration, milliseconds
 from tenure.core.error import InvalidRequest, Unavailable
 from tenure.core.tenant import DEFAULT_TENANT
-from tenure.spark.address import TOKEN_VARIABLE, Address, check_address
+from tenure.spark.address import Address, check_address
 from tenure.spark.handler import read_handler
 from tenure.spark.partition import BOUND, DONE, UNTIL, Part, Work, run_partition
+from tenure.spark.token import TOKEN_VARIABLE
 from tenure.task.codec import Codec
 
 if TYPE_CHECKING:

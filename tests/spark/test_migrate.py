@@ -134,13 +134,13 @@ def test_token_is_read_where_it_is_used_and_is_in_nothing_that_is_sent(
     for name in ("TENURE_TOKEN", "TENURE_SOURCE_TOKEN", "TENURE_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
     side = Side("tenure://h", token_variable="TENURE_SOURCE_TOKEN")
-    assert side._token() == ""
+    assert side.token() == ""
     monkeypatch.setenv("TENURE_TOKEN", "common")
-    assert side._token() == "common"
+    assert side.token() == "common"
     monkeypatch.setenv("TENURE_SOURCE_TOKEN", "own")
-    assert side._token() == "own"
+    assert side.token() == "own"
     named = Side("tenure://h", str(file))
-    assert named._token() == "from the file"
+    assert named.token() == "from the file"
     assert all(secret not in repr((side, named)) for secret in ("own", "common", "from the file"))
     with pytest.raises(InvalidRequest, match="where Spark's tasks run"):
-        Side("tenure://h", str(tmp_path / "none"))._token()
+        Side("tenure://h", str(tmp_path / "none")).token()

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from tenure.core.error import InvalidRequest
 from tenure.lake.schema import TABLES
-from tenure.spark.connect import read_token
+from tenure.spark.connect import token_of
 from tenure.spark.option import KNOWN, Place, read_columns, read_reading, read_writing
 from tenure.spark.payload import check_columns
 from tests.docs.page import CODE, ROOT
@@ -126,18 +126,18 @@ def test_token_is_read_where_it_is_used(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("TENURE_TOKEN_FILE", raising=False)
     file = tmp_path / "token"
     file.write_text(SECRET + "\n")
-    assert read_token(Place("tenure://h")) == ""
-    assert read_token(Place("tenure://h", token_file=str(file))) == SECRET
+    assert token_of(Place("tenure://h")) == ""
+    assert token_of(Place("tenure://h", token_file=str(file))) == SECRET
     monkeypatch.setenv("TENURE_TOKEN_FILE", str(file))
-    assert read_token(Place("tenure://h")) == SECRET
+    assert token_of(Place("tenure://h")) == SECRET
     monkeypatch.setenv("TENURE_TOKEN", "of the environment")
-    assert read_token(Place("tenure://h")) == "of the environment"
+    assert token_of(Place("tenure://h")) == "of the environment"
     monkeypatch.setenv("OTHER", "of another")
-    assert read_token(Place("tenure://h", token_variable="OTHER")) == "of another"
+    assert token_of(Place("tenure://h", token_variable="OTHER")) == "of another"
     with pytest.raises(InvalidRequest, match="not set"):
-        read_token(Place("tenure://h", token_variable="NOBODY"))
+        token_of(Place("tenure://h", token_variable="NOBODY"))
     with pytest.raises(InvalidRequest, match="No such file"):
-        read_token(Place("tenure://h", token_file=str(tmp_path / "nothing")))
+        token_of(Place("tenure://h", token_file=str(tmp_path / "nothing")))
 
 
 def test_what_is_pickled_names_the_file_and_holds_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_what_is_pickled_names_the_file_and_holds_no_token(tmp_path: Path, monke
     file.write_text(SECRET)
     monkeypatch.setenv("TENURE_TOKEN", SECRET)
     reading = read_reading({**READ, "tokenFile": str(file)}, is_stream=False)
-    assert read_token(reading.place) == SECRET
+    assert token_of(reading.place) == SECRET
     assert SECRET.encode() not in pickle.dumps(reading)
     assert SECRET not in repr(reading)
 

@@ -94,6 +94,8 @@ class Exported:
 
     def touched(self, _batch: DataFrame, after: int) -> tuple[list[int], int]:
         self._lake.reload()
+        if self._lake.state.upto < after:  # another lake was begun in its place
+            after = 0
         fresh = [segment for segment in self._lake.segments() if segment.upto > after]
         spans = (range(segment.min_at // HOUR_MS, segment.max_at // HOUR_MS + 1) for segment in fresh)
         return sorted({hour for span in spans for hour in span}), self._lake.state.upto

@@ -26,25 +26,20 @@ NEEDED: Final = {
 
 
 def open_session(master: str = "", app_name: str = "tenure", config: dict[str, str] | None = None) -> SparkSession:
-    """The session that is already there, or a new one.
-
-    Without a master it is the one of spark-submit or spark-defaults.conf, else this machine.
-    """
+    """The session that is there, or a new one on the master; without a master, where spark-submit says, else here."""
     active = SparkSession.getActiveSession()
     if active is not None and not master:
         return active
-    is_local = not master or master.startswith("local")
-    if is_local and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise Unavailable(
-            "Spark needs Java 17 or later, and there is none; install openjdk-17-jre-headless, or set JAVA_HOME"
-        )
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    place = master or ("" if is_submitted else LOCAL_MASTER)
+    if not is_submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        fix = "install openjdk-17-jre-headless, or set JAVA_HOME"
+        raise Unavailable(f"Spark needs Java 17 or later, and there is none; {fix}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    if master:
-        builder = builder.master(master)
-    elif "SPARK_MASTER" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master(LOCAL_MASTER)
-    if is_local:
+    if place:
+        builder = builder.master(place)
+    if place.startswith("local"):
         # A name that leads to another address than the one of this machine is Spark's most frequent trouble at start.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         builder = builder.config("spark.driver.host", LOOPBACK).config("spark.driver.bindAddress", LOOPBACK)

@@ -330,6 +330,7 @@ class EventLog:
 
     def oldest(self) -> i64:
         """The seq of the oldest event kept, or of the next one when there is none."""
+        self._close()  # what is kept is decided when a run ends
         return self._chunks[0].first if self._chunks else self._out_first
 
     def read(self, after: i64, limit: i64, tenant: str, runs_max: i64) -> tuple[list[Event], int]:

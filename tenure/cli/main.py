@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tenure.cli import dead, jobs, queues, tenants, tokens, workers
+from tenure.cli import dead, jobs, queues, spark, tenants, tokens, workers
 from tenure.cli.backup import backup
 from tenure.cli.backups import backups
 from tenure.cli.bench import bench
@@ -67,6 +67,7 @@ for command in (worker, dev):
 for command in (serve, doctor, bench, token):
     app.command(rich_help_panel=SERVER)(command)
 app.add_typer(tokens.app, name="tokens", rich_help_panel=SERVER)
+app.add_typer(spark.app, name="spark", rich_help_panel=JOBS)
 for command in (backup, backups, restore, verify):
     app.command(rich_help_panel=BACKUPS)(command)
 

@@ -103,6 +103,7 @@ RULES = (
         "tenure.spark",
         ("tenure.app", "tenure.client", "tenure.core", "tenure.lake", "tenure.task", "tenure.wire", "tenure.worker"),
     ),
+    Rule("tenure.cli.audit", ("tenure.cli", "tenure.core", "tenure.spark")),
     Rule("tenure.cli.spark", ("tenure.cli", "tenure.client", "tenure.core", "tenure.lake", "tenure.spark")),
     Rule("tenure.integration", ("tenure.app", "tenure.client", "tenure.core", "tenure.task")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),

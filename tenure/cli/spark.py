@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenure.cli.argument import AsJson, duration_of
+from tenure.cli.audit import audit
 from tenure.cli.cluster import Master, check_installed, open_session
 from tenure.cli.migrate import migrate
 from tenure.cli.replay import groups, replay
@@ -166,5 +167,5 @@ def _signals() -> Iterator[threading.Event]:
 
 
 app = typer.Typer(help="Figures, pictures and bulk work on Spark.", no_args_is_help=True)
-for command in (run, backfill, report, migrate, groups, replay):
+for command in (run, backfill, report, audit, migrate, groups, replay):
     app.command()(command)

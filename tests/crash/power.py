@@ -8,6 +8,7 @@ from tenure.core.error import Error
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import Audit, Balance
 from tests.crash.disk import Disk, Platter, write_image
+from tests.crash.history import leave_history, place_for
 from tests.crash.workload import Workload, hurried
 
 MODES = ("fsync", "fsync", "write", "relaxed")
@@ -54,7 +55,8 @@ async def campaign(seed: int, images: int, folder: Path) -> Total:
                 if chance.random() < TWICE:
                     await recover_without_power(folder / "image", workload, moment, chance)
                     where += ", and again while it recovered"
-                balance = await look(folder / "image", plain, workload, moment, survives)
+                left = place_for(f"power-{seed}-{total.images}")
+                balance = await look(folder / "image", plain, workload, moment, survives, left)
                 _count(total, balance, workload, moment, where)
         finally:
             plain.unregister()
@@ -85,13 +87,18 @@ async def recover_without_power(folder: Path, workload: Workload, moment: int, c
     write_image(platter.after_power_loss(chance), folder)
 
 
-async def look(folder: Path, disk: Disk, workload: Workload, moment: int, survives: bool) -> Balance:
-    """Open the image and audit it."""
+async def look(
+    folder: Path, disk: Disk, workload: Workload, moment: int, survives: bool, left: Path | None = None
+) -> Balance:
+    """Open the image and audit it; its history is left in a folder if there is one for it."""
     audit = Audit(workload.ledger, moment, survives)
     store = SqliteStore(folder / "jobs.db", "fsync", disk.name)
     try:
         await store.open(workload.now)
         await audit.run(store, workload.now)
+        if left is not None:
+            answered = workload.ledger.ids_given(moment) if survives else ()
+            await leave_history(store, workload.now, answered, left)
         await store.close()
     except Error as error:
         audit.balance.wrong.append(f"{type(error).__name__}: {error}")

@@ -77,6 +77,11 @@ class Account:
         told = (deed.tell for deed in self.deeds if deed.ask.verb == "enqueue" and deed.tell is not None)
         return sum(1 for tell in told for item in tell.items if is_new(item))
 
+    def covered_jobs(self) -> list[int]:
+        """The jobs that were answered as stored, and must be."""
+        told = (deed.tell for deed in self.deeds if deed.ask.verb == "enqueue" and deed.covered)
+        return [item.id for tell in told if tell is not None for item in tell.items if is_new(item)]
+
 
 def read_account(folder: Path) -> Account:
     return Account([read_lines(path) for path in sorted(folder.glob("account-*"))])

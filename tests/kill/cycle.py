@@ -15,6 +15,9 @@ from random import Random
 
 import msgspec
 
+from tenure.client.clock import read_clock
+from tenure.store.embedded.sqlite import SqliteStore
+from tests.crash.history import leave_history, place_for
 from tests.kill.account import Finding, check, read_account
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +68,20 @@ def run_database(folder: Path, mode: str, seed: int, cycles: int) -> Totals:
     totals.answered = account.answered_jobs()
     if not totals.findings:
         totals.note(f"{mode} seed {seed} at the end", asyncio.run(check(folder / "jobs.db", account)))
+    if (left := place_for(f"kill-{mode}-{seed}")) is not None:
+        asyncio.run(leave(folder, left))
     return totals
+
+
+async def leave(folder: Path, to: Path) -> None:
+    """The history of the store that came through all of it."""
+    store = SqliteStore(folder / "jobs.db", "write")
+    now = read_clock()
+    await store.open(now)
+    try:
+        await leave_history(store, now, read_account(folder).covered_jobs(), to)
+    finally:
+        await store.close()
 
 
 def run_life(folder: Path, mode: str, seed: int, life: int, random: Random) -> bool:

@@ -133,6 +133,7 @@ RULES = (
     Rule("tenure.cli.migrate", ("tenure.cli", "tenure.client", "tenure.core", "tenure.spark", "tenure.transfer")),
     Rule("tenure.cli.replay", ("tenure.cli", "tenure.core", "tenure.spark")),
     Rule("tenure.cli.cluster", ("tenure.cli", "tenure.core", "tenure.spark.session")),
+    Rule("tenure.cli.audit", ("tenure.cli", "tenure.core", "tenure.spark")),
     Rule("tenure.cli.spark", ("tenure.cli", "tenure.client", "tenure.core", "tenure.lake", "tenure.spark")),
     Rule("tenure.integration", ("tenure.app", "tenure.client", "tenure.core", "tenure.task")),
     Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),

@@ -26,11 +26,14 @@ class History:
     settings: Settings
     ledger: DataFrame | None = None
     jobs: DataFrame | None = None
-    is_dense: bool = True
+    is_dense: bool = True  # all events of an owned store's, not one tenant's
+    has_beginning: bool | None = None  # None: when the first seq is 1
 
     @property
     def whole(self) -> list[int]:
         """The stores whose history has its beginning."""
+        if self.has_beginning is not None:
+            return list(self.numbers.first) if self.has_beginning else []
         return [store for store, first in self.numbers.first.items() if first == 1] if self.is_dense else []
 
     def is_whole(self) -> Column:
@@ -48,12 +51,17 @@ class History:
 
 
 def read_history(
-    events: DataFrame, ledger: DataFrame | None = None, jobs: DataFrame | None = None, is_dense: bool = True
+    events: DataFrame,
+    ledger: DataFrame | None = None,
+    jobs: DataFrame | None = None,
+    is_dense: bool = True,
+    has_beginning: bool | None = None,
 ) -> History:
     events = with_store(events)
     settings = read_settings(events)
     rows = encode(events, settings)
-    history = History(events, rows, rows, rows, count_numbers(events), settings, ledger, jobs, is_dense)
+    numbers = count_numbers(events)
+    history = History(events, rows, rows, rows, numbers, settings, ledger, jobs, is_dense, has_beginning)
     walked = walk(rows).withColumn("is_whole", history.is_whole())
     history.kept = _keep(walked, settings).persist(StorageLevel.MEMORY_AND_DISK)
     history.steps = history.kept.withColumn("is_start", starts()).withColumn("is_leave", leaves())

@@ -65,13 +65,13 @@ def violations(
     ledger: DataFrame | None = None,
     jobs: DataFrame | None = None,
     dense: bool = True,
+    whole: bool | None = None,
 ) -> DataFrame:
-    """Every violation as a row: store, check, job, job_seq, seq, what.
+    """Every violation as a row: store, check, job, job_seq, seq, what. The arguments are those of `audit`.
 
-    With a column `store` in all tables, many histories are audited at once. `dense` says that the events are all of an
-    owned store's, not one tenant's.
+    With a column `store` in all tables, many histories are audited at once.
     """
-    return _find(_read(events, ledger, jobs, dense))
+    return _find(_read(events, ledger, jobs, dense, whole))
 
 
 def audit(
@@ -80,19 +80,25 @@ def audit(
     ledger: DataFrame | None = None,
     jobs: DataFrame | None = None,
     dense: bool = True,
+    whole: bool | None = None,
 ) -> Verdict:
     """Look for everything that the events can show. `ledger` has the ids that were answered as accepted (`job`), `jobs`
     is the store's table of that name, read when it was at rest.
+
+    `dense` says that the events are all of an owned store's, so that a missing seq is missed; events of one tenant are
+    not. `whole` says that no older ones were dropped; if it is left out, that is so when they begin with seq 1.
     """
     began = time.monotonic()
-    history = _read(events, ledger, jobs, dense)
+    history = _read(events, ledger, jobs, dense, whole)
     try:
         return _judge(history, began)
     finally:
         history.close()
 
 
-def _read(events: DataFrame, ledger: DataFrame | None, jobs: DataFrame | None, dense: bool) -> History:
+def _read(
+    events: DataFrame, ledger: DataFrame | None, jobs: DataFrame | None, dense: bool, whole: bool | None
+) -> History:
     missing = [name for name in NEEDED if name not in events.columns]
     if missing:
         rule = f"it must be the table events, with the columns {', '.join(EVENTS.names)}; missing: {', '.join(missing)}"
@@ -100,7 +106,7 @@ def _read(events: DataFrame, ledger: DataFrame | None, jobs: DataFrame | None, d
     kept = [name for name in (*NEEDED, "store") if name in events.columns]
     ledger = None if ledger is None else with_store(ledger)
     jobs = None if jobs is None else with_store(jobs)
-    return read_history(events.select(*kept), ledger, jobs, dense)
+    return read_history(events.select(*kept), ledger, jobs, dense, whole)
 
 
 def _families(history: History) -> list[Family]:

@@ -385,7 +385,8 @@ def _end_attempt(
     # The event comes before the job is let into line, so that its start, if it is immediate, comes after.
     job.run_at = w.wall_ms + delay
     job.state = RETRYING if delay > 0 else READY
-    w.log.ended(job, event.RETRYING, cause, lease.worker, reason, error, i64(job.attempt), 0)
+    why = "" if reason == REASON_ATTEMPTS else reason  # it has some left
+    w.log.ended(job, event.RETRYING, cause, lease.worker, why, error, i64(job.attempt), 0)
     try_again(w, q, job, delay)
 
 

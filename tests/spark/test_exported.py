@@ -15,7 +15,6 @@ from tenure.spark.pipeline import Refreshed, Settings
 from tenure.spark.publish import read_progress
 from tenure.spark.run import run_once
 
-pytest.importorskip("tenure.lake.lake")  # until the lake is there
 rig: Any = import_module("tests.lake.rig")
 place: Any = import_module("tenure.lake.place")
 tidy: Any = import_module("tenure.lake.tidy")

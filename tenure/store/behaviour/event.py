@@ -293,3 +293,15 @@ async def events_of_a_tenant_are_its_own(rig: Rig) -> None:
     assert jobs(await rig.events(GLOBEX)) == [foreign]
     assert jobs(await rig.events(ACME, tenants=("*",))) == [own, foreign]
     assert await rig.events("initech") == []
+
+
+@behaviour(15)
+async def attempt_that_failed_is_not_called_the_last_while_others_are_left(rig: Rig) -> None:
+    id = await rig.enqueue(max_attempts=2, backoff=Backoff(FIXED, 1_000))
+    [first] = await rig.claim(1)
+    await rig.fail(first)
+    assert (await rig.last_event(id)).reason == ""
+    await rig.advance(1_000)
+    [second] = await rig.claim(1)
+    await rig.fail(second)
+    assert (await rig.last_event(id)).reason == "attempts_exhausted"

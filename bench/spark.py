@@ -9,6 +9,8 @@ the same run, after a round of each that does not count; medians of several roun
   that does nothing.
 - spark.read.events: all events of the store into Spark's `noop`, beside a Python source that has the same batches in
   memory.
+- spark.read.lake: the events of a lake, beside a plain scan of the same Parquet files.
+- spark.gold, spark.audit: see `bench/spark_gold.py` and `bench/spark_audit.py`, which run by themselves, too.
 """
 
 import os
@@ -28,8 +30,11 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from bench.idle import IdleSink, MemorySource
 from bench.report import Report, arguments, seconds
 from bench.server import served
+from bench.spark_audit import measure_audit
+from bench.spark_gold import EVENTS, EVENTS_QUICK, make_lake, measure_gold, throw_away
 from tenure.engine import engine
 from tenure.spark import load_report
+from tenure.spark.bronze import read_events
 from tenure.spark.source import TenureSource
 
 ROUNDS = 3
@@ -47,7 +52,7 @@ def start_session(folder: Path) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "2g")
+        .config("spark.driver.memory", "3g")
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .getOrCreate()
@@ -134,6 +139,19 @@ def measure_events(report: Report, spark: SparkSession, port: int, folder: Path,
     report.add("spark.read.events", rate, "rows/s", reference, rate / reference)
 
 
+def measure_lake(report: Report, spark: SparkSession, lake: Path, events: int, rounds: int) -> None:
+    files = sorted(str(path) for path in lake.glob("date=*/*.parquet"))
+
+    def from_lake() -> None:
+        throw_away(read_events(spark, lake))
+
+    def from_files() -> None:
+        throw_away(spark.read.parquet(*files))
+
+    rate, reference = in_turns(rounds, events, from_lake, from_files)
+    report.add("spark.read.lake", rate, "events/s", reference, rate / reference)
+
+
 def measure_spark(report: Report, spark: SparkSession, folder: Path, rows: int) -> None:
     """What Spark does by itself here, for those who compare machines."""
     for name, make in (
@@ -159,6 +177,11 @@ def main() -> None:
         with served("write") as port:
             measure_enqueue(report, spark, port, rows, rounds)
             measure_events(report, spark, port, folder, rounds)
+        lake = folder / "lake"
+        events = make_lake(lake, EVENTS_QUICK if chosen.quick else EVENTS)
+        measure_lake(report, spark, lake, events, rounds)
+        measure_gold(spark, lake, events, report, rounds)
+        measure_audit(spark, report, EVENTS_QUICK if chosen.quick else EVENTS)
         spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -50,9 +50,10 @@ class Family:
         return rows.select(*[names[name].alias(name) for name in FOUND])
 
 
-def told(check: Check, broken: Column, *what: Column | str) -> Column:
-    """The finding that a row is, or null."""
-    return fn.when(broken, fn.struct(fn.lit(check.name).alias("check"), text(*what).alias("what")))
+def told(check: Check | Column, broken: Column, *what: Column | str) -> Column:
+    """The finding that a row is, or null. The check may be a column that names it."""
+    name = fn.lit(check.name) if isinstance(check, Check) else check
+    return fn.when(broken, fn.struct(name.alias("check"), text(*what).alias("what")))
 
 
 def text(*parts: Column | str) -> Column:

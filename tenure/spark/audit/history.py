@@ -84,4 +84,6 @@ def find_broken(history: History) -> DataFrame:
     is_sound = fn.col("is_sound")
     rules = [told(rule.check, is_sound & rule.broken(), rule.what()) for rule in RULES]
     reused = told(path.REUSED.check, path.REUSED.broken(), path.REUSED.what())
-    return history.steps.where(is_suspect()).withColumn("findings", fn.array(*rules, reused))
+    # In a stage of their own, so that the long words do not keep the question of every step from being compiled.
+    suspects = history.steps.where(is_suspect()).repartition("store", "job")
+    return suspects.withColumn("findings", fn.array(*rules, reused))

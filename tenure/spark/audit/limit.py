@@ -92,7 +92,7 @@ def _with_limits(history: History, asks: DataFrame) -> DataFrame:
     changes = _changes(history)
     if history.settings.has(KEY):
         changes = changes.unionByName(_key_changes(history, asks))
-    in_force = Window.partitionBy("store", "kind", "place").orderBy("as_of")
+    in_force = _upto("store", "kind", "place", by="as_of")
     every = asks.unionByName(changes, allowMissingColumns=True)
     known = every.withColumn("force", fn.last("force", True).over(in_force)).where(fn.col("seq").isNotNull())
     width = fn.coalesce(fn.col("force.width"), fn.when(history.is_whole(), fn.lit(1)))
@@ -153,13 +153,18 @@ def _judge(moves: DataFrame) -> DataFrame:
     paused = fn.col("is_start") & (fn.col("kind") == QUEUE) & fn.col("force.paused")
     rate = (fn.col("force.tokens"), " in ", fn.col("force.period_ms"), " ms, burst ", fn.col("force.burst"))
     count = ("it is number ", fn.col("taken"), " where ", fn.col("most"), " may be")
-    findings = [told(check, too_many & (fn.col("kind") == kind), *count) for kind, check in SLOTS.items()]
-    findings += [
-        told(check, too_fast & (fn.col("kind") == kind), "faster than ", *rate) for kind, check in RATES.items()
-    ]
-    findings.append(told(PAUSED, paused, "its queue is paused"))
+    findings = (
+        told(_of_kind(SLOTS), too_many, *count),
+        told(_of_kind(RATES), too_fast, "it starts faster than ", *rate),
+        told(PAUSED, paused, "its queue is paused"),
+    )
     # First the few that are wrong, then words for them.
     return moves.where(too_many | too_fast | paused).withColumn("findings", fn.array(*findings))
+
+
+def _of_kind(checks: dict[str, Check]) -> Column:
+    names = fn.create_map(*[fn.lit(word) for kind, check in checks.items() for word in (kind, check.name)])
+    return fn.element_at(names, fn.col("kind"))
 
 
 def _with_rise(moves: DataFrame) -> DataFrame:
@@ -178,8 +183,8 @@ def _with_rise(moves: DataFrame) -> DataFrame:
     return moves.withColumn("rise", fn.col("v") - fn.min("v").over(by_rate))
 
 
-def _upto(*scope: str) -> WindowSpec:
-    return Window.partitionBy(*scope).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+def _upto(*scope: str, by: str = "seq") -> WindowSpec:
+    return Window.partitionBy(*scope).orderBy(by).rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
 FAMILY: Final = Family((*SLOTS.values(), PAUSED, *RATES.values()), find)

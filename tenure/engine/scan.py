@@ -378,7 +378,7 @@ def _scan_jobs(w: World, context: Context, asked: Scan, lowest: int) -> Scanned:
                 if len(found) >= asked.limit or size >= BYTES_MAX:
                     looked = JOBS_LOOKED_AT
                     break
-    columns = chosen(_job_columns(found), asked.columns)
+    columns = chosen(_job_columns(found), asked.columns) if found else {}
     return Scanned(lowest, int(w.last_id), int(after), len(found), columns)
 
 

@@ -41,6 +41,9 @@ async def test_scan_ends_where_numbers_were_skipped(tmp_path: Path) -> None:
     bounds = await crashed.scan(Context(), Scan("events"), LATER)
     assert bounds.last > 5
     assert await scanned(crashed, 2) == [1, 2, 3, 4, 5]
+    for upto in (6, bounds.last // 2):  # a part that ends among the numbers that were skipped
+        page = await crashed.scan(Context(), Scan("events", 5, upto, 2), LATER)
+        assert (page.rows, page.next) == (0, upto)
     await crashed.enqueue(Context(), Batch(make_options(), [b"1"] * 2), LATER)
     numbers = await scanned(crashed, 2)
     assert numbers[:5] == [1, 2, 3, 4, 5]

@@ -217,6 +217,8 @@ async def scan_answers_the_columns_that_were_asked_for(rig: Rig) -> None:
         page = await rig.store.scan(rig.context(), Scan(table, 0, 1, 10, columns=names), rig.now())
         assert tuple(page.columns) == names
         assert page.rows == 1
+        nothing = await rig.store.scan(rig.context("initech"), Scan(table, 0, 1, 10, columns=names), rig.now())
+        assert (nothing.rows, nothing.next) == (0, 1)
 
 
 @behaviour(20, needs=("scans",))

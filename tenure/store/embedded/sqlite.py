@@ -523,9 +523,13 @@ class SqliteStore(StoreWithBlobs):
                 await self._sure(context)
                 return found
             # The numbers between were skipped when the store was opened.
+            before = self._engine.oldest_event() - 1
+            if scan.upto <= before:
+                nothing = chosen(event_columns(context, scan).columns(), scan.columns)
+                return Scanned(oldest, self._engine.last_event(), scan.upto, 0, nothing)
             scan = Scan(
                 scan.table,
-                min(self._engine.oldest_event() - 1, scan.upto),
+                before,
                 scan.upto,
                 scan.limit,
                 scan.queue,

@@ -24,6 +24,7 @@ PACKAGES: Final = (
     "server",
     "server/http",
     "server/grpc",
+    "spark/audit",
 )
 
 

@@ -27,9 +27,8 @@ PACKAGES: Final = (
     "server",
     "server/http",
     "server/grpc",
-    "lake",
     "transfer",
-    "spark",
+    "spark/audit",
 )
 
 

@@ -110,7 +110,7 @@ def find(history: "History") -> DataFrame:
     if not history.is_dense:
         return looked.withColumn("findings", fn.array(double))
     is_short = (missing > 0) & (missing < CRASH_SKIPS_LEAST)
-    gap = told(SEQ_DENSE, is_short, missing, " events before seq ", fn.col("seq"), " are missing")
+    gap = told(SEQ_DENSE, is_short, "missing before seq ", fn.col("seq"), ": ", missing)
     both = looked.unionByName(between, allowMissingColumns=True)
     return both.withColumn("findings", fn.array(double, gap))
 

@@ -56,6 +56,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def _headline(verdict: Verdict) -> list[str]:
+    if not verdict.events:
+        return ["EMPTY: there are no events, so nothing was checked."]
     looked = f"{_count(verdict.events, 'event')} of {_count(verdict.jobs, 'job')}"
     if verdict.ok:
         return [f"SOUND: nothing is broken in {looked}."]
@@ -72,18 +74,21 @@ def _findings(verdict: Verdict) -> list[str]:
         lines += [f"  {_show(example)}" for example in check.examples[:SHOWN_MAX]]
         left = check.violations - min(len(check.examples), SHOWN_MAX)
         lines += [f"  and {left:,} more; --json names {len(check.examples)}"] if left > 0 else []
-    jobs = [example.job for check in verdict.broken for example in check.examples if example.job]
-    if jobs:
-        first = min(
-            (example for check in verdict.broken for example in check.examples if example.seq),
-            key=lambda example: example.seq,
-            default=None,
-        )
-        lines += ["", "Where to look:"]
-        if first is not None:
-            lines += [f"  the first of them is at seq {first.seq}{_time(first)}: what follows may follow from it"]
-        lines += [f"  tenure jobs show {jobs[0]} has the job's record, if the store still has it"]
-        lines += [f"  tenure spark audit --json lists up to {EXAMPLES_MAX} events of every check"]
+    return lines + (_advice(verdict) if verdict.broken else [])
+
+
+def _advice(verdict: Verdict) -> list[str]:
+    lines = ["", "Where to look:"]
+    examples = [example for check in verdict.broken for example in check.examples]
+    first = min((example for example in examples if example.seq), key=lambda example: example.seq, default=None)
+    if first is not None:
+        lines += [f"  the first of them is at seq {first.seq}{_time(first)}: what follows may follow from it"]
+    job = next((example.job for example in examples if example.job), 0)
+    if job:
+        lines += [f"  tenure jobs show {job} has the job's record, if the store still has it"]
+    lines += [f"  tenure spark audit --json lists up to {EXAMPLES_MAX} events of every check"]
+    if any(check.invariant == "I8" for check in verdict.broken):
+        lines += ["  rates go by the clock of the wall: while one that was set back stands still, they look too fast"]
     return lines
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import settings
 # A busy machine is not a failure.
 settings.register_profile("tenure", deadline=None)
 settings.load_profile("tenure")
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would the processes that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The suite of behaviours lives in the package; pytest is to explain its assertions too.
 pytest.register_assert_rewrite("tenure.store.behaviour")

@@ -12,7 +12,7 @@ from hypothesis import settings
 settings.register_profile("tenure", deadline=None)
 settings.load_profile("tenure")
 
-# A shell lets what it starts in the background ignore Ctrl-C, and so would the processes that tests start and interrupt.
+# What a shell starts in the background ignores Ctrl-C, and so would the processes that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

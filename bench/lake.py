@@ -41,7 +41,8 @@ EVENTS_PER_JOB = 3
 
 
 async def fill(path: Path, events: int) -> None:
-    """Jobs from their beginning to their end, of several tenants and queues."""
+    """Jobs from their beginning to their end, of several tenants and queues. The loop has its turns, as in a server: else
+    all of it would be one group, which a store on disk writes, and reads again, as a whole."""
     store = SqliteStore(path, "relaxed")
     await store.open(read_clock())
     for number in range(events // EVENTS_PER_JOB // MANY):
@@ -51,6 +52,7 @@ async def fill(path: Path, events: int) -> None:
         claim = make_claim((f"queue-{number % 7}",), MANY, 0, f"worker-{number % 3}")
         got = await store.claim(context, claim, read_clock())
         await store.settle(context, Settle(SETTLE_COMPLETE, got.ids, [got.token] * len(got.ids)), read_clock())
+        await asyncio.sleep(0)
     await store.close()
 
 

@@ -41,8 +41,8 @@ EVENTS_PER_JOB = 3
 
 
 async def fill(path: Path, events: int) -> None:
-    """Jobs from their beginning to their end, of several tenants and queues. The loop has its turns, as in a server: else
-    all of it would be one group, which a store on disk writes, and reads again, as a whole."""
+    """Jobs from their beginning to their end, of several tenants and queues. The loop has its turns, as in a server:
+    else all of it would be one group, which a store on disk writes, and reads again, as a whole."""
     store = SqliteStore(path, "relaxed")
     await store.open(read_clock())
     for number in range(events // EVENTS_PER_JOB // MANY):

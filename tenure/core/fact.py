@@ -49,6 +49,7 @@ class SideFact(msgspec.Struct, omit_defaults=True, kw_only=True):
     holds_unique: bool = False
     holds_custom: bool = False
     debounced: bool = False
+    idempotent_until: int = 0
     aside_at: int = 0
     flow: int = 0
     parent: int = 0

@@ -38,6 +38,7 @@ from tenure.engine.duplicate import set_payload, take_keys
 from tenure.engine.ending import count_live, end_lease, finish, finish_side
 from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
+from tenure.engine.idempotency import holder_of
 from tenure.engine.job import ASIDE, LINE, PARKED, Job
 from tenure.engine.journal import SWEEP
 from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_until
@@ -298,10 +299,10 @@ def replay(w: World, q: Queue, job: Job, request: Change) -> Error | None:
         other = q.unique.get(extras.unique_key)
         if other:
             return Conflict(f"job {other} has the unique key now", other)
-    if extras is not None and extras.idempotency_key and q.idempotent is not None:
-        entry = q.idempotent.get(f"{job.spec.options.task}\n{extras.idempotency_key}")
-        if entry is not None and entry.job != job.id:
-            return Conflict(f"job {int(entry.job)} has the idempotency key now", int(entry.job))
+    if extras is not None and extras.idempotency_key:
+        other = holder_of(q, job.spec.options.task, extras.idempotency_key)
+        if other and other != id:
+            return Conflict(f"job {other} has the idempotency key now", other)
     verdict = dependency.GO
     if extras is not None and extras.depends_on:
         missing = count_dependencies(w, job.spec.tenant, side, extras.depends_on)
@@ -365,9 +366,7 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
 def _retake_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
     """Unique and, if it is free, idempotency key. The custom id was kept all along; a debounce window is over."""
     again = Extras(unique_key=extras.unique_key)
-    if extras.idempotency_key and (
-        q.idempotent is None or f"{job.spec.options.task}\n{extras.idempotency_key}" not in q.idempotent
-    ):
+    if extras.idempotency_key and not holder_of(q, job.spec.options.task, extras.idempotency_key):
         again.idempotency_key = extras.idempotency_key
     take_keys(w, q, job, again)
 

@@ -16,13 +16,14 @@ from tenure.core.state import (
     UPDATE,
     is_terminal,
 )
+from tenure.engine import idempotency
 from tenure.engine.blob import put_payload
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Spec, payload_bytes
-from tenure.engine.journal import IDEMPOTENCY, WINDOW
+from tenure.engine.journal import WINDOW
 from tenure.engine.keys import Keys
 from tenure.engine.place import wait_until
-from tenure.engine.world import IdempotencyKey, Queue, Window, World
+from tenure.engine.world import Queue, Window, World
 
 
 def find_duplicate(w: World, spec: Spec, options: Options, extras: Extras, payload: bytes | Blob) -> Outcome | None:
@@ -50,10 +51,10 @@ def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple
             kept = t.custom_outcomes.get(extras.custom_id)
             if kept is not None and kept[2] > w.wall_ms:
                 return kept[0], kept[1]
-    if extras.idempotency_key and q.idempotent is not None:
-        entry = q.idempotent.get(f"{options.task}\n{extras.idempotency_key}")
-        if entry is not None:
-            return int(entry.job), COMPLETED
+    if extras.idempotency_key:
+        id = idempotency.holder_of(q, options.task, extras.idempotency_key)
+        if id:
+            return id, COMPLETED
     if extras.unique_key and q.unique is not None:
         id = q.unique.get(extras.unique_key)
     return id, COMPLETED
@@ -145,19 +146,9 @@ def take_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
         q.unique.set(extras.unique_key, job.id)
         side.holds_unique = True
     if extras.idempotency_key:
-        hold_idempotency(w, q, job, extras.idempotency_key, w.wall_ms + options.idempotency_ttl_ms)
+        idempotency.hold(w, q, job, extras.idempotency_key, w.wall_ms + options.idempotency_ttl_ms)
     if extras.debounce_key:
         _open_window(w, q, job, extras.debounce_key)
-
-
-def hold_idempotency(w: World, q: Queue, job: Job, key: str, until: i64) -> None:
-    if q.idempotent is None:
-        q.idempotent = {}
-    name = f"{job.spec.options.task}\n{key}"
-    entry = IdempotencyKey(until, w.next_alarm_id(), q.number, name, job.id)
-    q.idempotent[name] = entry
-    w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, name))
-    w.wall.add(entry)
 
 
 def _open_window(w: World, q: Queue, job: Job, key: str) -> None:

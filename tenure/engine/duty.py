@@ -31,7 +31,7 @@ from tenure.core.state import (
     EXPIRE as EXPIRE_CAUSE,
 )
 from tenure.engine import alarm as kinds
-from tenure.engine import journal
+from tenure.engine import idempotency, journal
 from tenure.engine.alarm import Alarm
 from tenure.engine.blob import let_go, let_go_of_load, sweep_blob
 from tenure.engine.change import apply, become_ready
@@ -126,7 +126,7 @@ def _ring(w: World, alarm: Alarm, budget: i64) -> i64:
         return _retain(w, alarm, budget)
     elif kind == kinds.IDEMPOTENCY:
         assert isinstance(alarm, IdempotencyKey)
-        _free_idempotency(w, alarm)
+        idempotency.has_rung(w, alarm)
     elif kind == kinds.DEBOUNCE:
         assert isinstance(alarm, Window)
         _close_window(w, alarm)
@@ -218,19 +218,6 @@ def _retain(w: World, alarm: Alarm, budget: i64) -> i64:
         return 1
     kept.alarm = None
     return max(budget - trim(w, kept, budget), 1)
-
-
-def _free_idempotency(w: World, entry: IdempotencyKey) -> None:
-    """Its time is over; while its job lives it holds on, and goes with the job's end."""
-    q = w.queues[entry.queue]
-    if q.idempotent is None or q.idempotent.get(entry.key) is not entry:
-        return
-    job = w.index.get(entry.job)
-    if job is None or is_terminal(int(job.state)):
-        del q.idempotent[entry.key]
-        w.journal.mark((journal.IDEMPOTENCY, q.tenant_name, q.name, entry.key))
-        if not q.idempotent:
-            q.idempotent = None
 
 
 def _close_window(w: World, window: Window) -> None:

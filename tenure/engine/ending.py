@@ -22,10 +22,11 @@ from tenure.core.state import (
 )
 from tenure.core.tenant import Context
 from tenure.core.token import claim_of
+from tenure.engine import idempotency
 from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Lease, payload_bytes
-from tenure.engine.journal import HOLDOVER, IDEMPOTENCY, WINDOW
+from tenure.engine.journal import HOLDOVER, WINDOW
 from tenure.engine.parking import give_back
 from tenure.engine.place import (
     drop_if_empty,
@@ -207,7 +208,7 @@ def finish_side(w: World, q: Queue, job: Job) -> None:
             if q.unique.size == 0:
                 q.unique = None
         if extras.idempotency_key:
-            _free_idempotency(w, q, extras.idempotency_key, job)
+            idempotency.has_ended(w, q, job, extras.idempotency_key)
         if side.debounced:
             _close_window(w, q, extras.debounce_key, job)
         if extras.group:
@@ -224,16 +225,6 @@ def finish_side(w: World, q: Queue, job: Job) -> None:
         w.owed.append(owed)
     if side.watchers is not None:
         _answer_watchers(w, job)
-
-
-def _free_idempotency(w: World, q: Queue, key: str, job: Job) -> None:
-    """Kept on until its time from enqueue is over; if it is over already, the key is free with the job's end."""
-    name = f"{job.spec.options.task}\n{key}"
-    if q.idempotent is not None:
-        entry = q.idempotent.get(name)
-        if entry is not None and entry.job == job.id and not entry.live:
-            del q.idempotent[name]
-            w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, name))
 
 
 def _close_window(w: World, q: Queue, key: str, job: Job) -> None:

@@ -15,7 +15,7 @@ from tenure.core.job import Extras, Options
 from tenure.core.limit import Bucket, Rate
 from tenure.core.record import Past
 from tenure.core.request import Batch, Change, Filter
-from tenure.engine import journal
+from tenure.engine import idempotency, journal
 from tenure.engine.journal import Entity
 from tenure.engine.specs import options_fact, read_options
 from tenure.engine.staged import Given, Key, numbers
@@ -239,8 +239,7 @@ def _key_of_queue_fact(w: World, entity: Entity) -> Fact | None:
         return None
     key = str(entity[3])
     if entity[0] == journal.IDEMPOTENCY:
-        entry = None if q.idempotent is None else q.idempotent.get(key)
-        return None if entry is None else {"job": int(entry.job), "due": int(entry.due_ms)}
+        return idempotency.fact_of(w, q, key)
     window = None if q.windows is None else q.windows.get(key)
     if window is None:
         return None

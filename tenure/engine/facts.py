@@ -12,6 +12,7 @@ from the base.
             [rank - base, signed]  AGED
             run_at · ready_at · started_at · ended_at · step from the last number, signed
             [lease + 1]  LEASE · [timeout, elapsed]  TIMEOUT · [payload]  NEW or PAYLOAD · [side, msgpack]  SIDE
+            [idempotency key · until, as a time]  KEYED: the whole side of a job that has no more than that
 
 A row without NEW changes a job that is known from an earlier record or from a page; all it says is absolute, so a row
 may be read twice. To change the format: raise VERSION, keep the reader of the old one, never use a flag again for
@@ -43,6 +44,7 @@ LEASE: Final = 8
 TIMEOUT: Final = 16
 SIDE: Final = 32
 AGED: Final = 64
+KEYED: Final = 128
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(SideFact).decode
@@ -90,10 +92,10 @@ class Rows:
             if job.state == RUNNING and job.alarm is not None:
                 flags = flags | TIMEOUT
         if side is not None:
-            flags = flags | SIDE
+            flags = flags | (KEYED if has_key_alone(job, side) else SIDE)
         if job.aged:
             flags = flags | AGED
-        out.append(u8(flags))
+        put(out, flags)
         if flags & NEW:
             if job.spec is not self._last_spec:
                 self._find_spec(job.spec)
@@ -124,7 +126,12 @@ class Rows:
         if flags & (NEW | PAYLOAD):
             put_bytes(out, job.payload)
         if side is not None:
-            put_bytes(out, _pack(side_fact(job, side)))
+            if flags & SIDE:
+                put_bytes(out, _pack(side_fact(job, side)))
+            else:
+                assert side.extras is not None
+                put_text(out, side.extras.idempotency_key)
+                self._time(side.idempotent_until)
 
     def finish(self) -> None:
         out = self._out
@@ -168,6 +175,61 @@ class Rows:
         self._last_lease_number = number
 
 
+def has_key_alone(job: Job, side: Side) -> bool:
+    """Whether a held idempotency key is all that its side has to say, as of most jobs that came in bulk."""
+    extras = side.extras
+    return (
+        side.idempotent_until > 0
+        and extras is not None
+        and _is_key_alone(extras)
+        and not (
+            side.settled_token
+            or side.worker
+            or side.tags
+            or side.reason
+            or side.doomed
+            or side.holds_group
+            or side.holds_unique
+            or side.holds_custom
+            or side.debounced
+        )
+        and side.metadata is None
+        and side.error is None
+        and side.history is None
+        and side.result is None
+        and side.payload_blob is None
+        and side.result_blob is None
+        and side.progress is None
+        and side.holds is None
+        and side.expires_at == 0
+        and side.snoozes == 0
+        and side.replays == 0
+        and side.answer_run_at == 0
+        and side.answer_state == 0
+        and side.settled_verb == 0
+        and side.told_upto == 0
+        and side.rejoined == 0
+        and side.joined == 0
+        and side.flow == 0
+        and side.parent == 0
+        and job.place != ASIDE
+    )
+
+
+def _is_key_alone(extras: Extras) -> bool:
+    return extras.metadata is None and not (
+        extras.custom_id
+        or extras.unique_key
+        or extras.debounce_key
+        or extras.depends_on
+        or extras.group
+        or extras.run_at
+        or extras.expires_at
+        or extras.tags
+        or extras.trace
+    )
+
+
 def side_fact(job: Job, side: Side) -> SideFact:
     fact = SideFact(
         tags=side.tags,
@@ -193,6 +255,7 @@ def side_fact(job: Job, side: Side) -> SideFact:
         holds_unique=side.holds_unique,
         holds_custom=side.holds_custom,
         debounced=side.debounced,
+        idempotent_until=int(side.idempotent_until),
         aside_at=int(side.aside_at) if job.place == ASIDE else 0,
         flow=int(side.flow),
         parent=int(side.parent),
@@ -263,6 +326,7 @@ def read_side(fact: SideFact) -> Side:
     side.holds_unique = fact.holds_unique
     side.holds_custom = fact.holds_custom
     side.debounced = fact.debounced
+    side.idempotent_until = fact.idempotent_until
     side.aside_at = fact.aside_at
     side.flow = fact.flow
     side.parent = fact.parent
@@ -344,8 +408,12 @@ class RowReader:
                 self.timeouts.pop(int(id), None)
         if flags & (NEW | PAYLOAD):
             job.payload = cursor.blob()
-        if flags & SIDE:
-            side = read_side(_unpack(cursor.blob()))
+        if flags & (SIDE | KEYED):
+            if flags & SIDE:
+                side = read_side(_unpack(cursor.blob()))
+            else:
+                side = Side(Extras("", "", cursor.text()))
+                side.idempotent_until = _time(cursor, base)
             before = job.side
             if before is not None:
                 side.log = before.log

@@ -145,6 +145,9 @@ class Side:
         self.holds_unique: bool = False
         self.holds_custom: bool = False
         self.debounced: bool = False
+        # Its idempotency key is held until then, and while it lives; 0 when it has none, or when that is written down
+        # by itself (journal.IDEMPOTENCY), as it is once the job is gone.
+        self.idempotent_until: i64 = 0
         self.aside_at: i64 = 0
         self.metadata: dict[str, str] | None = None
         self.tags: tuple[str, ...] = ()

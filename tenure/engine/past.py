@@ -26,11 +26,12 @@ from tenure.core.state import (
     STATE_NAMES,
     is_terminal,
 )
+from tenure.engine import idempotency
 from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.blob import put_payload
 from tenure.engine.check import check_options
 from tenure.engine.dependent import count_dependencies, depend, judge
-from tenure.engine.duplicate import find_duplicate, hold_idempotency, refused, take_keys
+from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
 from tenure.engine.job import Job, Side, Spec
 from tenure.engine.place import join_started, line_up, wait_until
@@ -144,7 +145,7 @@ def _insert(w: World, spec: Spec, payload: bytes | Blob, extras: Extras, past: P
     held = _keys_held(w, spec, extras, past)
     take_keys(w, q, job, Extras(held.custom_id, held.unique_key))
     if held.idempotency_key:
-        hold_idempotency(w, q, job, held.idempotency_key, _idempotent_until(spec, past))
+        idempotency.hold(w, q, job, held.idempotency_key, _idempotent_until(spec, past))
     if is_terminal(_code_of(past)):
         _end(w, q, job, side, past)
     else:

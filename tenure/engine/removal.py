@@ -17,6 +17,7 @@ from tenure.core.state import FAILED, GONE, REMOVE
 from tenure.engine.alarm import FORGET, OUTCOME, RETAIN, Alarm
 from tenure.engine.blob import let_go_of_job
 from tenure.engine.eventlog import NO_FAILURE
+from tenure.engine.idempotency import outlive
 from tenure.engine.job import Job, Spec
 from tenure.engine.journal import CUSTOM
 from tenure.engine.ring import purge
@@ -311,6 +312,8 @@ def erase(w: World, q: Queue, job: Job, reason: str) -> None:
     job.spec.jobs -= 1
     w.index.remove(job.id)
     let_go_of_job(w, job)
+    if job.side is not None:
+        outlive(w, q, job, job.side)
     job.lease = None
     if is_empty(q):
         plan_forgetting(w, q)

@@ -20,7 +20,7 @@ from tenure.core.state import BLOCKED, COMPLETED, FAILED, READY, RETRYING, RUNNI
 from tenure.core.tenant import DEFAULT_TENANT, Context
 from tenure.core.token import epoch_of
 from tenure.engine import alarm as kinds
-from tenure.engine import entity, journal
+from tenure.engine import entity, idempotency, journal
 from tenure.engine.alarm import Alarm
 from tenure.engine.blob import hold, hold_of_job, hold_of_load, sweep_blob
 from tenure.engine.code import Cursor
@@ -47,7 +47,6 @@ from tenure.engine.world import (
     Aside,
     Group,
     Holdover,
-    IdempotencyKey,
     Owed,
     Queue,
     Session,
@@ -420,6 +419,8 @@ def _hold(w: World, q: Queue, job: Job, side: Side) -> None:
         if t.custom_ids is None:
             t.custom_ids = Keys()
         t.custom_ids.set(extras.custom_id, int(job.id))
+    if side.idempotent_until:
+        idempotency.hold_again(w, q, job, side)
     if side.joined > 0:
         group = group_of(q, job)
         assert group is not None
@@ -550,11 +551,7 @@ def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
     job = cast("int", fact["job"])
     due = cast("int", fact["due"])
     if name[0] == journal.IDEMPOTENCY:
-        entry = IdempotencyKey(due, w.next_alarm_id(), q.number, key, job)
-        if q.idempotent is None:
-            q.idempotent = {}
-        q.idempotent[key] = entry
-        w.wall.add(entry)
+        idempotency.enter(w, q, key, job, due)
         return
     window = Window(due, w.next_alarm_id(), q.number, key, job, cast("int", fact["first_at"]), bool(fact["trailing"]))
     if q.windows is None:

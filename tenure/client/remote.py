@@ -362,7 +362,7 @@ def without(batch: Batch, places: Container[int]) -> Batch:
     def kept(column: Any) -> Any:
         return None if column is None else [item for at, item in enumerate(column) if at not in places]
 
-    return Batch(batch.options, kept(batch.payloads), kept(batch.extras), kept(batch.each))
+    return Batch(batch.options, kept(batch.payloads), kept(batch.extras), kept(batch.each), keys=kept(batch.keys))
 
 
 def _is_sweep(arguments: tuple[Any, ...]) -> bool:

@@ -361,6 +361,20 @@ def make_extras(**fields: object) -> Extras:
     return extras
 
 
+def check_keys(count: int, keys: list[str]) -> list[str]:
+    """Idempotency keys of a batch, one entry for each job; an empty one is none."""
+    if len(keys) != count:
+        raise InvalidRequest("idempotency_key", len(keys), _one_for_each(count))
+    for key in keys:
+        if key:
+            key_text("idempotency_key", key)
+    return keys
+
+
+def _one_for_each(count: int) -> str:
+    return f"there must be one entry for each of the {count} payloads"
+
+
 def make_extras_of(count: int, columns: dict[str, list[object]]) -> list[Extras | None]:
     """Checked extras of a batch that says them in columns, one entry for each job; an empty entry is none."""
     made: list[Extras | None] = []
@@ -368,7 +382,7 @@ def make_extras_of(count: int, columns: dict[str, list[object]]) -> list[Extras 
         made.append(Extras())
     for field, values in columns.items():
         if len(values) != count:
-            raise InvalidRequest(field, len(values), f"there must be one entry for each of the {count} payloads")
+            raise InvalidRequest(field, len(values), _one_for_each(count))
         rule = EXTRA_RULES[field]
         for extras, value in zip(made, values):
             if value:

@@ -7,6 +7,8 @@ by `core.bound`, which checks every field; once made they do not change.
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from tenure.core.dependency import ALL_SUCCESS
 from tenure.core.retry import DEFAULT as DEFAULT_BACKOFF
 from tenure.core.retry import Backoff
@@ -136,6 +138,7 @@ class Options:
         )
 
 
+@mypyc_attr(acyclic=True)
 class Extras:
     """What one job has and its neighbours in the batch do not. Times in milliseconds since 1970; 0 is none."""
 

@@ -17,6 +17,7 @@ CLAIM_BYTES_MAX: Final = 8 * 1024 * 1024
 
 class Batch:
     """Jobs to enqueue. `options` serves every job, unless `each` gives one per job; `extras`, one per job or none.
+    Instead of extras, `keys` are idempotency keys of jobs that have nothing else besides; an empty one is none.
 
     Callers give bytes; a store puts a blob in the place of those that are over its cap.
     `pasts`, one per job, makes whole records of them: only in an admin's load.
@@ -30,6 +31,7 @@ class Batch:
         each: list[Options] | None = None,
         atomic: bool = False,
         pasts: list[Past] | None = None,
+        keys: list[str] | None = None,
     ) -> None:
         self.options = options
         self.payloads = payloads
@@ -37,6 +39,14 @@ class Batch:
         self.each = each
         self.atomic = atomic
         self.pasts = pasts
+        self.keys = keys
+
+    def extra(self, at: int) -> Extras | None:
+        if self.extras is not None:
+            return self.extras[at]
+        if self.keys is not None and self.keys[at]:
+            return Extras("", "", self.keys[at])
+        return None
 
 
 class Pick:

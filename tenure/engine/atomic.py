@@ -27,7 +27,7 @@ def rehearse(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers
     payloads: list[object] = list(batch.payloads)
     for at in range(count):
         options = batch.options if batch.each is None else batch.each[at]
-        extras = None if batch.extras is None else batch.extras[at]
+        extras = batch.extra(at)
         error = check_item(w, tenant, options, payloads[at], extras)
         if error is None:
             try:

@@ -38,7 +38,7 @@ from tenure.engine.duplicate import set_payload, take_keys
 from tenure.engine.ending import count_live, end_lease, finish, finish_side
 from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
-from tenure.engine.idempotency import holder_of
+from tenure.engine.idempotency import holder_of, name_of
 from tenure.engine.job import ASIDE, LINE, PARKED, Job
 from tenure.engine.journal import SWEEP
 from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_until
@@ -300,7 +300,7 @@ def replay(w: World, q: Queue, job: Job, request: Change) -> Error | None:
         if other:
             return Conflict(f"job {other} has the unique key now", other)
     if extras is not None and extras.idempotency_key:
-        other = holder_of(q, job.spec.options.task, extras.idempotency_key)
+        other = holder_of(q, name_of(job.spec.options.task, extras.idempotency_key))
         if other and other != id:
             return Conflict(f"job {other} has the idempotency key now", other)
     verdict = dependency.GO
@@ -366,7 +366,7 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
 def _retake_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
     """Unique and, if it is free, idempotency key. The custom id was kept all along; a debounce window is over."""
     again = Extras(unique_key=extras.unique_key)
-    if extras.idempotency_key and not holder_of(q, job.spec.options.task, extras.idempotency_key):
+    if extras.idempotency_key and not holder_of(q, name_of(job.spec.options.task, extras.idempotency_key)):
         again.idempotency_key = extras.idempotency_key
     take_keys(w, q, job, again)
 

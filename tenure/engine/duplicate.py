@@ -52,7 +52,7 @@ def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple
             if kept is not None and kept[2] > w.wall_ms:
                 return kept[0], kept[1]
     if extras.idempotency_key:
-        id = idempotency.holder_of(q, options.task, extras.idempotency_key)
+        id = idempotency.holder_of(q, idempotency.name_of(options.task, extras.idempotency_key))
         if id:
             return id, COMPLETED
     if extras.unique_key and q.unique is not None:
@@ -146,7 +146,8 @@ def take_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
         q.unique.set(extras.unique_key, job.id)
         side.holds_unique = True
     if extras.idempotency_key:
-        idempotency.hold(w, q, job, extras.idempotency_key, w.wall_ms + options.idempotency_ttl_ms)
+        name = idempotency.name_of(options.task, extras.idempotency_key)
+        idempotency.hold(w, q, job, side, name, w.wall_ms + options.idempotency_ttl_ms)
     if extras.debounce_key:
         _open_window(w, q, job, extras.debounce_key)
 

@@ -40,7 +40,7 @@ from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
-from tenure.engine.load import drop_chunks, let_in, mark_load
+from tenure.engine.load import drop_chunks, let_in, let_in_run, mark_load
 from tenure.engine.parking import settle_limits, top_up
 from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
 from tenure.engine.query import matches
@@ -477,9 +477,12 @@ def _publish(w: World, owed: Owed, budget: i64) -> i64:
         w.journal.mark((journal.GIVEN, staged.tenant, staged.load_id, *key))
         count: i64 = len(batch.payloads)
         while owed.at < count and budget > 0:
-            let_in(w, staged, key, batch, int(owed.at))
-            budget -= 1
-            owed.at += 1
+            done = let_in_run(w, staged, key, batch, owed.at, budget)
+            if done == 0:
+                let_in(w, staged, key, batch, int(owed.at))
+                done = 1
+            budget -= done
+            owed.at += done
         if owed.at >= count:
             owed.batches.pop(0)
             owed.at = 0

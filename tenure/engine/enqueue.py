@@ -29,6 +29,7 @@ from tenure.engine.check import check_item, content_bytes, expiry_time, held_byt
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
+from tenure.engine.idempotency import hold, holder_of, name_of
 from tenure.engine.job import LINE, Job, Side, Spec
 from tenure.engine.place import make_ready, wait_until
 from tenure.engine.removal import drop_unused
@@ -48,19 +49,25 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
             _drop_unused(w, tenant, batch, refusal)
             return refusal
     answers = Answers(ids, READY)
-    extras = batch.extras
     each = batch.each
     options = batch.options
-    plain = extras is None and each is None and len(payloads) > 0
+    spec: Spec | None = None
+    if payloads and not above_limits:
+        spec = spec_of_run(w, tenant, batch)
+        if spec is not None and not _has_room(w, spec, batch):
+            spec = None
     at: i64 = 0
-    if plain and not above_limits:
-        at = _enqueue_plain(w, tenant, batch, answers)
     count: i64 = len(payloads)
     while at < count:
-        extra = extras[at] if extras is not None else None
+        if spec is not None and answers.state == READY:
+            taken = take_run(w, spec, batch, at, count, ids)
+            spend_rates(w, w.tenants[spec.tenant], w.queues[spec.queue], taken)
+            at += taken
+            if at == count:
+                break
         if each is not None:
             options = each[at]
-        outcome = enqueue_one(w, tenant, options, payloads[at], extra, above_limits)
+        outcome = enqueue_one(w, tenant, options, payloads[at], batch.extra(int(at)), above_limits)
         ids.append(outcome.id)
         if len(ids) == 1 and outcome.error is None:
             answers.state = outcome.state
@@ -92,6 +99,8 @@ def _check_shape(batch: Batch) -> None:
         raise InvalidRequest("payloads", count, f"a batch has at most {bound.BATCH_ITEMS_MAX} items")
     if batch.extras is not None and len(batch.extras) != count:
         raise InvalidRequest("extras", len(batch.extras), f"it must have one entry per payload ({count})")
+    if batch.keys is not None and len(batch.keys) != count:
+        raise InvalidRequest("keys", len(batch.keys), f"it must have one entry per payload ({count})")
     if batch.each is not None and len(batch.each) != count:
         raise InvalidRequest("each", len(batch.each), f"it must have one entry per payload ({count})")
     if count == 1:
@@ -105,55 +114,86 @@ def _check_shape(batch: Batch) -> None:
         raise InvalidRequest("payloads", int(size), f"a batch has at most {bound.BATCH_BYTES_MAX} bytes")
 
 
-def _enqueue_plain(w: World, tenant: str, batch: Batch, answers: Answers) -> i64:
-    """The hot path: jobs with nothing but a payload, all alike. Answers how many it took; 0 when it is not for it."""
+def spec_of_run(w: World, tenant: str, batch: Batch) -> Spec | None:
+    """For `take_run`; none when the jobs are not all alike, or have more than a payload and a key."""
     options = batch.options
+    if batch.extras is not None or batch.each is not None or batch.pasts is not None:
+        return None
     if options.delay_ms or options.ttl_ms or options.debounce_ms or options.limit_keys:
-        return 0
+        return None
     spec = w.spec(tenant, options)
+    return spec if w.queues[spec.queue].age_ms == 0 else None
+
+
+def _has_room(w: World, spec: Spec, batch: Batch) -> bool:
     q = w.queues[spec.queue]
     t = w.tenants[spec.tenant]
     payloads: list[object] = cast("list[object]", batch.payloads)
     count: i64 = len(payloads)
-    if q.age_ms or room_for(w, t, q, count) < count:
-        return 0
+    if room_for(w, t, q, count) < count:
+        return False
     size: i64 = 0
-    payload_max: i64 = w.payload_bytes_max
     for payload in payloads:
-        if not isinstance(payload, bytes) or len(payload) > payload_max:
-            return 0
-        size += len(payload)
-    if not has_bytes(w, t, q, size):
-        return 0
-    spend_rates(w, t, q, count)
+        if isinstance(payload, bytes):
+            size += len(payload)
+    return has_bytes(w, t, q, size)
+
+
+def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list[int]) -> i64:
+    """The hot path: jobs of the batch from `first` on, up to one that needs a closer look because its key is taken or
+    its payload is nothing to be stored here. There is room for all of them. Answers how many; their ids come in a row.
+    """
+    options = spec.options
+    q = w.queues[spec.queue]
+    payloads: list[object] = cast("list[object]", batch.payloads)
+    keys = batch.keys
+    payload_max: i64 = w.payload_bytes_max
     now: i64 = w.wall_ms
+    until: i64 = now + options.idempotency_ttl_ms
     priority = i32(options.priority)
     rank: i64 = spec.rank
     lifo = options.lifo
     index = w.index
     line = q.order.line(rank)
     log = w.log
-    ids = answers.ids
+    size: i64 = 0
     id: i64 = w.last_id
     number: i64 = w.number_low if lifo else w.number_high
-    for payload in payloads:
-        assert isinstance(payload, bytes)
+    at: i64 = first
+    while at < end:
+        payload = payloads[at]
+        if not isinstance(payload, bytes) or len(payload) > payload_max:
+            break
+        name = ""
+        if keys is not None and keys[at]:
+            name = name_of(options.task, keys[at])
+            if holder_of(q, name):
+                break
         id += 1
         job = Job(id, spec, payload, now, priority, rank)
         job.ready_at = now
         number = number - 1 if lifo else number + 1
         job.number = number
         job.place = LINE
+        if keys is not None and name:
+            side = Side(Extras("", "", keys[at]))
+            job.side = side
+            hold(w, q, job, side, name, until)
         index.add(job)
         if lifo:
             line.push(job)
         else:
             line.append(job)
-        if ids:
-            log.enqueued_next(len(payload))
-        else:
+        if at == first:
             log.enqueued(job, event.ENQUEUED, ENQUEUE)
+        else:
+            log.enqueued_next(len(payload))
         ids.append(id)
+        size += len(payload)
+        at += 1
+    count: i64 = at - first
+    if count == 0:
+        return 0
     w.last_id = id
     if lifo:
         w.number_low = number
@@ -162,6 +202,7 @@ def _enqueue_plain(w: World, tenant: str, batch: Batch, answers: Answers) -> i64
     q.order.size += count
     spec.jobs += count
     q.ready += count
+    t = w.tenants[spec.tenant]
     t.jobs += count
     w.jobs += count
     q.bytes += size

@@ -321,6 +321,7 @@ def batch_fact(batch: Batch) -> Fact:
         "payloads": [_content_fact(payload) for payload in batch.payloads],
         "extras": None if batch.extras is None else [_extras_fact(extras) for extras in batch.extras],
         "pasts": None if batch.pasts is None else [_pack(past) for past in batch.pasts],
+        "keys": batch.keys,
     }
 
 
@@ -346,6 +347,7 @@ def read_batch(fact: Fact) -> Batch:
         None if extras is None else [None if each is None else read_extras(each) for each in extras],
         None if places is None else [options[place] for place in places],
         pasts=None if pasts is None else [_unpack(past) for past in pasts],
+        keys=cast("list[str] | None", fact.get("keys")),
     )
 
 

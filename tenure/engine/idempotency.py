@@ -12,19 +12,22 @@ from tenure.engine.journal import IDEMPOTENCY
 from tenure.engine.world import IdempotencyKey, Queue, World
 
 
-def holder_of(q: Queue, task: str, key: str) -> int:
+def name_of(task: str, key: str) -> str:
+    """What a key is called within its queue."""
+    return f"{task}\n{key}"
+
+
+def holder_of(q: Queue, name: str) -> int:
     """The job that has the key, also when it is gone; 0 when the key is free."""
     if q.idempotent is None:
         return 0
-    entry = q.idempotent.get(f"{task}\n{key}")
+    entry = q.idempotent.get(name)
     return 0 if entry is None else int(entry.job)
 
 
-def hold(w: World, q: Queue, job: Job, key: str, until: i64) -> None:
-    side = job.side
-    assert side is not None
+def hold(w: World, q: Queue, job: Job, side: Side, name: str, until: i64) -> None:
     side.idempotent_until = until
-    enter(w, q, f"{job.spec.options.task}\n{key}", job.id, until)
+    enter(w, q, name, job.id, until)
 
 
 def enter(w: World, q: Queue, name: str, job: i64, until: i64) -> None:
@@ -41,7 +44,7 @@ def hold_again(w: World, q: Queue, job: Job, side: Side) -> None:
         side.idempotent_until = 0
     if side.idempotent_until:
         assert side.extras is not None
-        hold(w, q, job, side.extras.idempotency_key, side.idempotent_until)
+        hold(w, q, job, side, name_of(job.spec.options.task, side.extras.idempotency_key), side.idempotent_until)
 
 
 def has_rung(w: World, entry: IdempotencyKey) -> None:
@@ -57,7 +60,7 @@ def has_rung(w: World, entry: IdempotencyKey) -> None:
 def has_ended(w: World, q: Queue, job: Job, key: str) -> None:
     """The job has: its key is kept on until its time is over; if it is over already, the key is free."""
     if q.idempotent is not None:
-        entry = q.idempotent.get(f"{job.spec.options.task}\n{key}")
+        entry = q.idempotent.get(name_of(job.spec.options.task, key))
         if entry is not None and entry.job == job.id and not entry.live:
             _free(w, q, entry)
 
@@ -85,7 +88,7 @@ def outlive(w: World, q: Queue, job: Job, side: Side) -> None:
     """The job goes, its key stays."""
     if side.idempotent_until:
         assert side.extras is not None
-        name = f"{job.spec.options.task}\n{side.extras.idempotency_key}"
+        name = name_of(job.spec.options.task, side.extras.idempotency_key)
         w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, name))
 
 

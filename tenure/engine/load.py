@@ -3,6 +3,7 @@
 from typing import cast
 
 import msgspec
+from mypy_extensions import i64
 
 from tenure.core import bound
 from tenure.core.blob import Blob
@@ -14,7 +15,7 @@ from tenure.engine import journal
 from tenure.engine.alarm import LOAD, Alarm
 from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
 from tenure.engine.check import check_content, held_bytes
-from tenure.engine.enqueue import enqueue_one
+from tenure.engine.enqueue import enqueue_one, spec_of_run, take_run
 from tenure.engine.past import bring_in, check_pasts
 from tenure.engine.staged import Given, Key, Staged, numbers
 from tenure.engine.world import DAY_MS, HOUR_MS, OWED_PUBLISH, Owed, World
@@ -91,6 +92,7 @@ def _check_chunk(w: World, batch: Batch) -> None:
         ("extras", count if batch.extras is None else len(batch.extras)),
         ("each", count if batch.each is None else len(batch.each)),
         ("pasts", count if batch.pasts is None else len(batch.pasts)),
+        ("keys", count if batch.keys is None else len(batch.keys)),
     ):
         if length != count:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
@@ -157,7 +159,7 @@ def mark_load(w: World, staged: Staged) -> None:
 def let_in(w: World, staged: Staged, key: Key, batch: Batch, at: int) -> None:
     """One row of a published load, like any enqueue, or with its past; what becomes of it is noted."""
     options = batch.options if batch.each is None else batch.each[at]
-    extras = None if batch.extras is None else batch.extras[at]
+    extras = batch.extra(at)
     source = 0
     if batch.pasts is None:
         outcome = enqueue_one(w, staged.tenant, options, batch.payloads[at], extras, True)
@@ -165,10 +167,7 @@ def let_in(w: World, staged: Staged, key: Key, batch: Batch, at: int) -> None:
         past = batch.pasts[at]
         source = past.id
         outcome = bring_in(w, staged, options, batch.payloads[at], extras, past)
-    given = staged.given.get(key)
-    if given is None:
-        given = Given()
-        staged.given[key] = given
+    given = staged.given_of(key)
     error = outcome.error
     if error is not None:
         if staged.refused < REFUSALS_KEPT:
@@ -182,6 +181,24 @@ def let_in(w: World, staged: Staged, key: Key, batch: Batch, at: int) -> None:
     given.add(outcome.id, source)
     w.staged_jobs -= 1
     staged.jobs -= 1
+
+
+def let_in_run(w: World, staged: Staged, key: Key, batch: Batch, at: i64, most: i64) -> i64:
+    """Several rows with nothing special about them, from `at` on; answers how many, 0 when the next needs a look."""
+    try:
+        spec = spec_of_run(w, staged.tenant, batch)
+    except Overloaded:
+        spec = None
+    if spec is None:
+        return 0
+    ids: list[int] = []
+    count = take_run(w, spec, batch, at, min(len(batch.payloads), at + most), ids)
+    if count > 0:
+        staged.given_of(key).add_run(ids[0], len(ids))
+        staged.new += count
+        w.staged_jobs -= count
+        staged.jobs -= count
+    return count
 
 
 def _read(w: World, tenant: str, request: Load) -> LoadReport:

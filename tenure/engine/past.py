@@ -46,7 +46,7 @@ def check_pasts(w: World, batch: Batch) -> None:
     seen: set[int] = set()
     for at, past in enumerate(pasts):
         options = batch.options if batch.each is None else batch.each[at]
-        extras = None if batch.extras is None else batch.extras[at]
+        extras = batch.extra(at)
         try:
             check_row(past, options, extras, int(w.wall_ms), int(w.payload_bytes_max))
         except InvalidRequest as error:
@@ -145,7 +145,8 @@ def _insert(w: World, spec: Spec, payload: bytes | Blob, extras: Extras, past: P
     held = _keys_held(w, spec, extras, past)
     take_keys(w, q, job, Extras(held.custom_id, held.unique_key))
     if held.idempotency_key:
-        idempotency.hold(w, q, job, held.idempotency_key, _idempotent_until(spec, past))
+        name = idempotency.name_of(spec.options.task, held.idempotency_key)
+        idempotency.hold(w, q, job, side, name, _idempotent_until(spec, past))
     if is_terminal(_code_of(past)):
         _end(w, q, job, side, past)
     else:

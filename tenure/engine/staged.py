@@ -9,7 +9,8 @@ Key = tuple[int, str, int]  # part, writing, chunk
 
 
 class Given:
-    """What became of a chunk's rows, in order. Ids and sources are runs: first, count, first, count, ..."""
+    """What became of a chunk's rows, in order. Ids and sources are runs: first, count, first, count, ...; those of 0
+    say it again and again."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []  # 0 for a row that was refused
@@ -20,8 +21,14 @@ class Given:
 
     def add(self, id: int, source: int) -> None:
         self.rows += 1
-        _extend(self.ids, id)
-        _extend(self.sources, source)
+        _extend(self.ids, id, 1)
+        _extend(self.sources, source, 1)
+
+    def add_run(self, first: int, count: int) -> None:
+        """New jobs, one after the other, that were nowhere before."""
+        self.rows += count
+        _extend(self.ids, first, count)
+        _extend(self.sources, 0, count)
 
 
 class Staged:
@@ -44,18 +51,27 @@ class Staged:
         self.given: dict[Key, Given] = {}
         self.ids: dict[int, int] = {}  # of an import that is being let in: old id -> new id
 
+    def given_of(self, key: Key) -> Given:
+        given = self.given.get(key)
+        if given is None:
+            given = Given()
+            self.given[key] = given
+        return given
 
-def _extend(runs: list[int], number: int) -> None:
-    if runs and number and runs[-2] + runs[-1] == number:
-        runs[-1] += 1
+
+def _extend(runs: list[int], first: int, count: int) -> None:
+    if runs and (runs[-2] + runs[-1] == first if first and runs[-2] else runs[-2] == first):
+        runs[-1] += count
     else:
-        runs.append(number)
-        runs.append(1)
+        runs.append(first)
+        runs.append(count)
 
 
 def numbers(runs: list[int]) -> list[int]:
     """The runs written out."""
     found: list[int] = []
     for at in range(0, len(runs), 2):
-        found.extend(range(runs[at], runs[at] + runs[at + 1]))
+        first = runs[at]
+        count = runs[at + 1]
+        found.extend(range(first, first + count) if first else [0] * count)
     return found

@@ -45,11 +45,12 @@ REPEATED_SHOWN: Final = 5
 
 
 class Rows(NamedTuple):
-    """Jobs in columns. `repeated` are keys that some rows share, a few of them; `size` is what a message of them has at
-    most."""
+    """Jobs in columns. `extras` are there if they have more than a key; `repeated` are keys that some rows share, a few
+    of them; `size` is what a message of them has at most."""
 
     payloads: list[bytes]
-    extras: list[Extras | None]
+    keys: list[str]
+    extras: list[Extras | None] | None
     each: list[Options] | None
     repeated: list[str]
     size: int
@@ -94,11 +95,14 @@ class RowEncoder:
     def read(self, batch: pa.RecordBatch) -> Rows:
         keys = texts_of(batch, "key", self._writing.key)
         payloads = self._given_payloads(batch) if self._writing.payload else self._own_payloads(batch)
-        extras: list[Extras | None] = [Extras(idempotency_key=key) for key in keys]
-        group_chars = self._add_groups(batch, extras)
-        self._add_times(batch, extras)
-        size = sum(map(len, payloads)) + ROW_BYTES * len(payloads) + CHAR_BYTES * (sum(map(len, keys)) + group_chars)
-        return Rows(payloads, extras, self._priorities(batch), repeated_of(keys), size)
+        extras: list[Extras | None] | None = None
+        chars = sum(map(len, keys))
+        if self._writing.group_column or self._writing.run_at_column:
+            extras = [Extras(idempotency_key=key) for key in keys]
+            chars += self._add_groups(batch, extras)
+            self._add_times(batch, extras)
+        size = sum(map(len, payloads)) + ROW_BYTES * len(payloads) + CHAR_BYTES * chars
+        return Rows(payloads, keys, extras, self._priorities(batch), repeated_of(keys), size)
 
     def _given_payloads(self, batch: pa.RecordBatch) -> list[bytes]:
         column = batch.column(self._writing.payload)
@@ -199,14 +203,12 @@ def chunks_of(rows: Rows, options: Options) -> list[Batch]:
     """Rows in messages that a server takes: bounded in number and in bytes. Most often all of them fit into one."""
     count = len(rows.payloads)
     if 0 < count <= bound.BATCH_ITEMS_MAX and rows.size <= CHUNK_BYTES:
-        return [Batch(options, rows.payloads, rows.extras, rows.each)]
+        return [_part(rows, options, 0, count)]
     chunks: list[Batch] = []
     first = size = 0
-    for at, payload in enumerate(rows.payloads):
-        extra = rows.extras[at]
-        own = len(payload) + ROW_BYTES
-        if extra is not None:
-            own += CHAR_BYTES * (len(extra.idempotency_key) + len(extra.group))
+    for at, (payload, key) in enumerate(zip(rows.payloads, rows.keys, strict=True)):
+        extra = None if rows.extras is None else rows.extras[at]
+        own = len(payload) + ROW_BYTES + CHAR_BYTES * (len(key) + (0 if extra is None else len(extra.group)))
         if at > first and (size + own > CHUNK_BYTES or at - first == bound.BATCH_ITEMS_MAX):
             chunks.append(_part(rows, options, first, at))
             first, size = at, 0
@@ -218,4 +220,7 @@ def chunks_of(rows: Rows, options: Options) -> list[Batch]:
 
 def _part(rows: Rows, options: Options, first: int, end: int) -> Batch:
     each = None if rows.each is None else rows.each[first:end]
-    return Batch(options, rows.payloads[first:end], rows.extras[first:end], each)
+    payloads = rows.payloads[first:end]
+    if rows.extras is None:
+        return Batch(options, payloads, None, each, keys=rows.keys[first:end])
+    return Batch(options, payloads, rows.extras[first:end], each)

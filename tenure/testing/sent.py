@@ -47,7 +47,7 @@ class Reading:
         found: list[Sent] = []
         for at, payload in enumerate(batch.payloads):
             options = batch.options if batch.each is None else batch.each[at]
-            extras = None if batch.extras is None else batch.extras[at]
+            extras = batch.extra(at)
             outcome = None if answers is None else answers.item(at)
             if outcome is not None and (outcome.error is not None or outcome.duplicate):
                 continue

@@ -164,6 +164,8 @@ class Speech:
                     "kind", len(columns.kind), f"there must be one of the kinds for each of {count} jobs"
                 )
             each = [kinds[place] for place in columns.kind]
+        if given.keys() == {"idempotency_key"}:
+            return Batch(options, columns.data, None, each, keys=bound.check_keys(count, given["idempotency_key"]))
         return Batch(options, columns.data, bound.make_extras_of(count, given) if given else None, each)
 
     def filter(self, which: Any) -> Filter:

@@ -156,6 +156,7 @@ class WireBatch(Wire):
     each: list[int] | None  # which of them every job has
     atomic: bool
     pasts: list[msgspec.Raw] | None  # the store names what is wrong with them
+    keys: list[str] | None
 
 
 def _pack_options(options: Options) -> WireOptions:
@@ -199,7 +200,7 @@ def pack_batch(batch: Batch) -> WireBatch:
     extras = None if batch.extras is None else _pack_extras(batch.extras)
     payloads = cast("list[object]", batch.payloads)
     pasts = None if batch.pasts is None else [msgspec.Raw(msgspec.msgpack.encode(past)) for past in batch.pasts]
-    return WireBatch(_pack_options(batch.options), payloads, extras, kinds, each, batch.atomic, pasts)
+    return WireBatch(_pack_options(batch.options), payloads, extras, kinds, each, batch.atomic, pasts, batch.keys)
 
 
 def unpack_batch(message: WireBatch) -> Batch:
@@ -207,7 +208,7 @@ def unpack_batch(message: WireBatch) -> Batch:
     extras = None if message.extras is None else _unpack_extras(message.extras)
     payloads = cast("list[bytes]", message.payloads)
     pasts = None if message.pasts is None else [unpack_past(past) for past in message.pasts]
-    return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic, pasts)
+    return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic, pasts, message.keys)
 
 
 def unpack_past(past: msgspec.Raw, decode: Callable[..., Any] = msgspec.msgpack.decode) -> Past:

@@ -151,7 +151,7 @@ def _batch(form: Format, batch: Batch) -> Fields:
     wrap: Callable[[Any], object] = form.of_bytes
     count = len(batch.payloads)
     _check_lengths(batch)
-    extras = batch.extras or [None] * count
+    extras = list(map(batch.extra, range(count)))
     if batch.each is None:
         jobs = [_job(wrap(payload), None, extra) for payload, extra in zip(batch.payloads, extras, strict=True)]
         return {**fields_of(batch.options), "jobs": jobs}
@@ -161,7 +161,7 @@ def _batch(form: Format, batch: Batch) -> Fields:
 
 def _check_lengths(batch: Batch) -> None:
     count = len(batch.payloads)
-    for name in ("extras", "each", "pasts"):
+    for name in ("extras", "each", "pasts", "keys"):
         column = getattr(batch, name)
         if column is not None and len(column) != count:
             raise InvalidRequest(name, len(column), f"there must be one for each of the {count} payloads")
@@ -341,6 +341,8 @@ def _columns(batch: Batch) -> Fields:
     """What all jobs share at the top, what they have besides in columns."""
     _check_lengths(batch)
     columns: Fields = {"data": batch.payloads}
+    if batch.keys is not None:
+        columns["idempotency_key"] = batch.keys
     if batch.extras is not None:
         extras = [NO_EXTRAS if extra is None else extra for extra in batch.extras]
         for name in bound.EXTRA_RULES:

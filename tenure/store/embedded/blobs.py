@@ -346,7 +346,7 @@ class StoreWithBlobs(EmbeddedStore):
 
 def _with_payloads(batch: Batch, payloads: Sequence[object]) -> Batch:
     contents = cast("list[bytes | Blob]", payloads)
-    return Batch(batch.options, contents, batch.extras, batch.each, batch.atomic, batch.pasts)
+    return Batch(batch.options, contents, batch.extras, batch.each, batch.atomic, batch.pasts, batch.keys)
 
 
 def _failure(claimed: Claimed, at: int, lost: object) -> Failure:

@@ -15,7 +15,6 @@ class SideFact(msgspec.Struct, omit_defaults=True, kw_only=True):
     has_extras: bool = False
     custom_id: str = ""
     unique_key: str = ""
-    idempotency_key: str = ""
     debounce_key: str = ""
     depends_on: tuple[int, ...] = ()
     group: str = ""
@@ -49,7 +48,6 @@ class SideFact(msgspec.Struct, omit_defaults=True, kw_only=True):
     holds_unique: bool = False
     holds_custom: bool = False
     debounced: bool = False
-    idempotent_until: int = 0
     aside_at: int = 0
     flow: int = 0
     parent: int = 0

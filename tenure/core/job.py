@@ -168,5 +168,19 @@ class Extras:
         self.metadata = metadata
         self.trace = trace
 
+    def is_key_alone(self) -> bool:
+        """Whether there is an idempotency key and nothing else."""
+        return self.metadata is None and not (
+            self.custom_id
+            or self.unique_key
+            or self.debounce_key
+            or self.depends_on
+            or self.group
+            or self.run_at
+            or self.expires_at
+            or self.tags
+            or self.trace
+        )
+
 
 DEFAULT_OPTIONS: Final = Options()

@@ -31,6 +31,7 @@ from tenure.core.state import (
     is_terminal,
 )
 from tenure.core.tenant import Context
+from tenure.engine import idempotency
 from tenure.engine.blob import hold, put_result, sweep_blob
 from tenure.engine.check import check_content
 from tenure.engine.dependent import count_dependencies, depend, judge
@@ -38,7 +39,6 @@ from tenure.engine.duplicate import set_payload, take_keys
 from tenure.engine.ending import count_live, end_lease, finish, finish_side
 from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
-from tenure.engine.idempotency import holder_of, name_of
 from tenure.engine.job import ASIDE, LINE, PARKED, Job
 from tenure.engine.journal import SWEEP
 from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_until
@@ -299,8 +299,8 @@ def replay(w: World, q: Queue, job: Job, request: Change) -> Error | None:
         other = q.unique.get(extras.unique_key)
         if other:
             return Conflict(f"job {other} has the unique key now", other)
-    if extras is not None and extras.idempotency_key:
-        other = holder_of(q, name_of(job.spec.options.task, extras.idempotency_key))
+    if job.key is not None:
+        other = idempotency.holder_of(q, job.key.task, job.key.key)
         if other and other != id:
             return Conflict(f"job {other} has the idempotency key now", other)
     verdict = dependency.GO
@@ -348,8 +348,10 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
         side.metadata = request.metadata
     if request.tags is not None:
         side.tags = request.tags
+    if job.key is not None and not job.key.held:
+        idempotency.hold(w, q, job, job.key.key, w.wall_ms + job.spec.options.idempotency_ttl_ms)
     if side.extras is not None:
-        _retake_keys(w, q, job, side.extras)
+        take_keys(w, q, job, Extras(unique_key=side.extras.unique_key))  # others it kept, or they are over
         if side.extras.depends_on:
             side.rejoined = w.last_id
             depend(w, job, True)
@@ -361,14 +363,6 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
     w.log.plain(job, event.REPLAYED, REPLAY, job.state, "", NO_FAILURE)
     if job.state == READY:
         make_ready(w, q, job, True)
-
-
-def _retake_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
-    """Unique and, if it is free, idempotency key. The custom id was kept all along; a debounce window is over."""
-    again = Extras(unique_key=extras.unique_key)
-    if extras.idempotency_key and not holder_of(q, name_of(job.spec.options.task, extras.idempotency_key)):
-        again.idempotency_key = extras.idempotency_key
-    take_keys(w, q, job, again)
 
 
 def discard_record(w: World, q: Queue, job: Job) -> None:
@@ -385,6 +379,7 @@ def discard_record(w: World, q: Queue, job: Job) -> None:
     count_live(w, q, job, -1)
     job.state = CANCELLED
     finish_side(w, q, job)
+    idempotency.has_ended(w, job)
     keep_outcome(w, job, CANCELLED)
     job.state = before
     erase(w, q, job, "removed")

@@ -22,7 +22,7 @@ from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Spec, payload_bytes
 from tenure.engine.journal import WINDOW
 from tenure.engine.keys import Keys
-from tenure.engine.place import wait_until
+from tenure.engine.place import side_of, wait_until
 from tenure.engine.world import Queue, Window, World
 
 
@@ -52,7 +52,7 @@ def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple
             if kept is not None and kept[2] > w.wall_ms:
                 return kept[0], kept[1]
     if extras.idempotency_key:
-        id = idempotency.holder_of(q, idempotency.name_of(options.task, extras.idempotency_key))
+        id = idempotency.holder_of(q, options.task, extras.idempotency_key)
         if id:
             return id, COMPLETED
     if extras.unique_key and q.unique is not None:
@@ -95,8 +95,8 @@ def _meet(w: World, id: int, ended: int, options: Options, extras: Extras, paylo
 def replace(w: World, job: Job, payload: bytes | Blob, extras: Extras | None) -> None:
     """New payload and metadata for a waiting job."""
     set_payload(w, job, payload)
-    if extras is not None and job.side is not None:
-        job.side.metadata = extras.metadata
+    if extras is not None and (extras.metadata is not None or job.side is not None):
+        side_of(job).metadata = extras.metadata
     job.seq += 1
     w.log.plain(job, event.UPDATED, UPDATE, job.state, "", NO_FAILURE)
 
@@ -131,23 +131,20 @@ def _debounce(w: World, window: Window, options: Options, extras: Extras, payloa
 
 def take_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
     """Write down that the job has its keys now."""
-    side = job.side
-    assert side is not None
     options = job.spec.options
     if extras.custom_id:
         t = w.tenants[q.tenant]
         if t.custom_ids is None:
             t.custom_ids = Keys()
         t.custom_ids.set(extras.custom_id, job.id)
-        side.holds_custom = True
+        side_of(job).holds_custom = True
     if extras.unique_key:
         if q.unique is None:
             q.unique = Keys()
         q.unique.set(extras.unique_key, job.id)
-        side.holds_unique = True
+        side_of(job).holds_unique = True
     if extras.idempotency_key:
-        name = idempotency.name_of(options.task, extras.idempotency_key)
-        idempotency.hold(w, q, job, side, name, w.wall_ms + options.idempotency_ttl_ms)
+        idempotency.hold(w, q, job, extras.idempotency_key, w.wall_ms + options.idempotency_ttl_ms)
     if extras.debounce_key:
         _open_window(w, q, job, extras.debounce_key)
 

@@ -39,7 +39,7 @@ from tenure.engine.claim import forget_waiter, serve
 from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
 from tenure.engine.eventlog import NO_FAILURE
-from tenure.engine.job import NO_SPEC, Job, Lease
+from tenure.engine.job import NO_SPEC, IdempotencyKey, Job, Lease
 from tenure.engine.load import drop_chunks, let_in, let_in_run, mark_load
 from tenure.engine.parking import settle_limits, top_up
 from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
@@ -62,7 +62,6 @@ from tenure.engine.world import (
     SESSION_KEPT_MS,
     WORKER_SILENT_MS,
     Holdover,
-    IdempotencyKey,
     Owed,
     Queue,
     Waiter,

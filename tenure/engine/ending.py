@@ -180,6 +180,8 @@ def finish(w: World, q: Queue, job: Job, state: i32, reason: str) -> None:
     if side is not None:
         side.reason = reason
         finish_side(w, q, job)
+    if job.key is not None:
+        idempotency.has_ended(w, job)
     keep(w, q, job)
 
 
@@ -207,8 +209,6 @@ def finish_side(w: World, q: Queue, job: Job) -> None:
             side.holds_unique = False
             if q.unique.size == 0:
                 q.unique = None
-        if extras.idempotency_key:
-            idempotency.has_ended(w, q, job, extras.idempotency_key)
         if side.debounced:
             _close_window(w, q, extras.debounce_key, job)
         if extras.group:

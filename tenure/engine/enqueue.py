@@ -29,7 +29,7 @@ from tenure.engine.check import check_item, content_bytes, expiry_time, held_byt
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
-from tenure.engine.idempotency import hold, holder_of, name_of
+from tenure.engine.idempotency import hold, holder_of
 from tenure.engine.job import LINE, Job, Side, Spec
 from tenure.engine.place import make_ready, wait_until
 from tenure.engine.removal import drop_unused
@@ -164,21 +164,17 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
         payload = payloads[at]
         if not isinstance(payload, bytes) or len(payload) > payload_max:
             break
-        name = ""
-        if keys is not None and keys[at]:
-            name = name_of(options.task, keys[at])
-            if holder_of(q, name):
-                break
+        key = "" if keys is None else keys[at]
+        if key and holder_of(q, options.task, key):
+            break
         id += 1
         job = Job(id, spec, payload, now, priority, rank)
         job.ready_at = now
         number = number - 1 if lifo else number + 1
         job.number = number
         job.place = LINE
-        if keys is not None and name:
-            side = Side(Extras("", "", keys[at]))
-            job.side = side
-            hold(w, q, job, side, name, until)
+        if key:
+            hold(w, q, job, key, until)
         index.add(job)
         if lifo:
             line.push(job)
@@ -248,8 +244,9 @@ def _insert(
     t = w.tenants[spec.tenant]
     side: Side | None = None
     blocked = False
-    if extras is not None or expires_at:
-        side = Side(extras)
+    is_plain = extras is None or extras.is_key_alone()
+    if expires_at or not is_plain:
+        side = Side(None if is_plain else extras)
         side.expires_at = expires_at
         if extras is not None:
             side.metadata = extras.metadata
@@ -273,12 +270,11 @@ def _insert(
     w.index.add(job)
     w.journal.born(job)
     count_live(w, q, job, 1)
-    if side is not None:
-        if expires_at:
-            side.expiry = Alarm(expires_at, EXPIRE, job.id)
-            w.wall.add(side.expiry)
-        if extras is not None:
-            take_keys(w, q, job, extras)
+    if side is not None and expires_at:
+        side.expiry = Alarm(expires_at, EXPIRE, job.id)
+        w.wall.add(side.expiry)
+    if extras is not None:
+        take_keys(w, q, job, extras)
     _begin(w, q, job, blocked)
     return Outcome(int(job.id), int(job.state), run_at=int(job.run_at))
 

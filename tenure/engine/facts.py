@@ -12,7 +12,7 @@ from the base.
             [rank - base, signed]  AGED
             run_at · ready_at · started_at · ended_at · step from the last number, signed
             [lease + 1]  LEASE · [timeout, elapsed]  TIMEOUT · [payload]  NEW or PAYLOAD · [side, msgpack]  SIDE
-            [idempotency key · until, as a time]  KEYED: the whole side of a job that has no more than that
+            [idempotency key · until, as a time, 0 when it is not held any more]  KEYED
 
 A row without NEW changes a job that is known from an earlier record or from a page; all it says is absolute, so a row
 may be read twice. To change the format: raise VERSION, keep the reader of the old one, never use a flag again for
@@ -30,7 +30,7 @@ from tenure.core.fact import SideFact
 from tenure.core.job import Extras
 from tenure.core.state import RUNNING
 from tenure.engine.code import Cursor, hold, patch, put, put_bytes, put_signed, put_text
-from tenure.engine.job import ASIDE, NO_SPEC, Job, Lease, Side, Spec
+from tenure.engine.job import ASIDE, NO_SPEC, IdempotencyKey, Job, Lease, Side, Spec
 from tenure.engine.journal import PAGE_BITS
 from tenure.engine.specs import read_spec, spec_fact
 from tenure.engine.world import World
@@ -92,7 +92,10 @@ class Rows:
             if job.state == RUNNING and job.alarm is not None:
                 flags = flags | TIMEOUT
         if side is not None:
-            flags = flags | (KEYED if has_key_alone(job, side) else SIDE)
+            flags = flags | SIDE
+        key = job.key
+        if key is not None:
+            flags = flags | KEYED
         if job.aged:
             flags = flags | AGED
         put(out, flags)
@@ -126,12 +129,10 @@ class Rows:
         if flags & (NEW | PAYLOAD):
             put_bytes(out, job.payload)
         if side is not None:
-            if flags & SIDE:
-                put_bytes(out, _pack(side_fact(job, side)))
-            else:
-                assert side.extras is not None
-                put_text(out, side.extras.idempotency_key)
-                self._time(side.idempotent_until)
+            put_bytes(out, _pack(side_fact(job, side)))
+        if key is not None:
+            put_text(out, key.key)
+            self._time(key.due_ms if key.held else 0)
 
     def finish(self) -> None:
         out = self._out
@@ -175,61 +176,6 @@ class Rows:
         self._last_lease_number = number
 
 
-def has_key_alone(job: Job, side: Side) -> bool:
-    """Whether a held idempotency key is all that its side has to say, as of most jobs that came in bulk."""
-    extras = side.extras
-    return (
-        side.idempotent_until > 0
-        and extras is not None
-        and _is_key_alone(extras)
-        and not (
-            side.settled_token
-            or side.worker
-            or side.tags
-            or side.reason
-            or side.doomed
-            or side.holds_group
-            or side.holds_unique
-            or side.holds_custom
-            or side.debounced
-        )
-        and side.metadata is None
-        and side.error is None
-        and side.history is None
-        and side.result is None
-        and side.payload_blob is None
-        and side.result_blob is None
-        and side.progress is None
-        and side.holds is None
-        and side.expires_at == 0
-        and side.snoozes == 0
-        and side.replays == 0
-        and side.answer_run_at == 0
-        and side.answer_state == 0
-        and side.settled_verb == 0
-        and side.told_upto == 0
-        and side.rejoined == 0
-        and side.joined == 0
-        and side.flow == 0
-        and side.parent == 0
-        and job.place != ASIDE
-    )
-
-
-def _is_key_alone(extras: Extras) -> bool:
-    return extras.metadata is None and not (
-        extras.custom_id
-        or extras.unique_key
-        or extras.debounce_key
-        or extras.depends_on
-        or extras.group
-        or extras.run_at
-        or extras.expires_at
-        or extras.tags
-        or extras.trace
-    )
-
-
 def side_fact(job: Job, side: Side) -> SideFact:
     fact = SideFact(
         tags=side.tags,
@@ -255,7 +201,6 @@ def side_fact(job: Job, side: Side) -> SideFact:
         holds_unique=side.holds_unique,
         holds_custom=side.holds_custom,
         debounced=side.debounced,
-        idempotent_until=int(side.idempotent_until),
         aside_at=int(side.aside_at) if job.place == ASIDE else 0,
         flow=int(side.flow),
         parent=int(side.parent),
@@ -272,7 +217,6 @@ def side_fact(job: Job, side: Side) -> SideFact:
         fact.has_extras = True
         fact.custom_id = extras.custom_id
         fact.unique_key = extras.unique_key
-        fact.idempotency_key = extras.idempotency_key
         fact.debounce_key = extras.debounce_key
         fact.depends_on = extras.depends_on
         fact.group = extras.group
@@ -288,7 +232,7 @@ def read_side(fact: SideFact) -> Side:
         extras = Extras(
             fact.custom_id,
             fact.unique_key,
-            fact.idempotency_key,
+            "",  # the idempotency key is the job's
             fact.debounce_key,
             fact.depends_on,
             fact.group,
@@ -326,7 +270,6 @@ def read_side(fact: SideFact) -> Side:
     side.holds_unique = fact.holds_unique
     side.holds_custom = fact.holds_custom
     side.debounced = fact.debounced
-    side.idempotent_until = fact.idempotent_until
     side.aside_at = fact.aside_at
     side.flow = fact.flow
     side.parent = fact.parent
@@ -408,12 +351,8 @@ class RowReader:
                 self.timeouts.pop(int(id), None)
         if flags & (NEW | PAYLOAD):
             job.payload = cursor.blob()
-        if flags & (SIDE | KEYED):
-            if flags & SIDE:
-                side = read_side(_unpack(cursor.blob()))
-            else:
-                side = Side(Extras("", "", cursor.text()))
-                side.idempotent_until = _time(cursor, base)
+        if flags & SIDE:
+            side = read_side(_unpack(cursor.blob()))
             before = job.side
             if before is not None:
                 side.log = before.log
@@ -421,6 +360,11 @@ class RowReader:
                 side.stream = before.stream
                 side.stream_bytes = before.stream_bytes
             job.side = side
+        if flags & KEYED:
+            key = cursor.text()
+            until: i64 = _time(cursor, base)
+            job.key = IdempotencyKey(until, 0, job.spec.queue, job.spec.options.task, key, id)
+            job.key.held = until > 0
         return job.number
 
     def _spec(self, fact: bytes) -> Spec:

@@ -12,7 +12,7 @@ from mypy_extensions import i32, i64, mypyc_attr
 from tenure.core.blob import Blob
 from tenure.core.job import Extras, Options
 from tenure.core.record import Ended, Failed, Progress, StreamItem
-from tenure.engine.alarm import LEASE, Alarm
+from tenure.engine.alarm import IDEMPOTENCY, LEASE, Alarm
 
 # Where a job stands: which structure has to be told when it leaves.
 NOWHERE: Final = 0  # blocked, running or terminal
@@ -93,6 +93,19 @@ class Lease(Alarm):
 
 
 @mypyc_attr(acyclic=True)
+class IdempotencyKey(Alarm):
+    """See `engine.idempotency`. `held` until its time is over and its job has ended."""
+
+    def __init__(self, due_ms: i64, id: i64, queue: i64, task: str, key: str, job: i64) -> None:
+        super().__init__(due_ms, IDEMPOTENCY, id)
+        self.queue: i64 = queue
+        self.task = task
+        self.key = key
+        self.job: i64 = job
+        self.held: bool = True
+
+
+@mypyc_attr(acyclic=True)
 class Side:
     """What most jobs do not have."""
 
@@ -145,9 +158,6 @@ class Side:
         self.holds_unique: bool = False
         self.holds_custom: bool = False
         self.debounced: bool = False
-        # Its idempotency key is held until then, and while it lives; 0 when it has none, or when that is written down
-        # by itself (journal.IDEMPOTENCY), as it is once the job is gone.
-        self.idempotent_until: i64 = 0
         self.aside_at: i64 = 0
         self.metadata: dict[str, str] | None = None
         self.tags: tuple[str, ...] = ()
@@ -182,6 +192,7 @@ class Job:
         self.stored: bool = False
         self.rewritten: bool = False
         self.gone: bool = False
+        self.key: IdempotencyKey | None = None  # the one it holds, or held
         self.side: Side | None = None
         self.lease: Lease | None = None  # the live one, or the last
         self.alarm: Alarm | None = None  # run_at while waiting for it, the timeout while running

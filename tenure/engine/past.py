@@ -145,8 +145,9 @@ def _insert(w: World, spec: Spec, payload: bytes | Blob, extras: Extras, past: P
     held = _keys_held(w, spec, extras, past)
     take_keys(w, q, job, Extras(held.custom_id, held.unique_key))
     if held.idempotency_key:
-        name = idempotency.name_of(spec.options.task, held.idempotency_key)
-        idempotency.hold(w, q, job, side, name, _idempotent_until(spec, past))
+        idempotency.hold(w, q, job, held.idempotency_key, _idempotent_until(spec, past))
+    elif extras.idempotency_key:
+        idempotency.remember(q, job, extras.idempotency_key)
     if is_terminal(_code_of(past)):
         _end(w, q, job, side, past)
     else:

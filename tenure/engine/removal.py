@@ -312,8 +312,7 @@ def erase(w: World, q: Queue, job: Job, reason: str) -> None:
     job.spec.jobs -= 1
     w.index.remove(job.id)
     let_go_of_job(w, job)
-    if job.side is not None:
-        outlive(w, q, job, job.side)
+    outlive(w, q, job)
     job.lease = None
     if is_empty(q):
         plan_forgetting(w, q)

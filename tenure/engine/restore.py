@@ -258,6 +258,8 @@ class Restore:
         side = job.side
         if side is not None:
             _hold(w, q, job, side)
+        if job.key is not None:
+            idempotency.hold_again(w, q, job)
         if is_terminal(state):
             ended.append(job)
             return
@@ -419,8 +421,6 @@ def _hold(w: World, q: Queue, job: Job, side: Side) -> None:
         if t.custom_ids is None:
             t.custom_ids = Keys()
         t.custom_ids.set(extras.custom_id, int(job.id))
-    if side.idempotent_until:
-        idempotency.hold_again(w, q, job, side)
     if side.joined > 0:
         group = group_of(q, job)
         assert group is not None
@@ -551,7 +551,7 @@ def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
     job = cast("int", fact["job"])
     due = cast("int", fact["due"])
     if name[0] == journal.IDEMPOTENCY:
-        idempotency.enter(w, q, key, job, due)
+        idempotency.enter(w, q, key, str(name[4]), job, due)
         return
     window = Window(due, w.next_alarm_id(), q.number, key, job, cast("int", fact["first_at"]), bool(fact["trailing"]))
     if q.windows is None:

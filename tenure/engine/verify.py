@@ -246,9 +246,15 @@ def _verify_keys(w: World, tenant: i64, jobs: list[Job], found: Findings) -> Non
             and job.side.extras is not None
             and job.side.holds_unique
         }
-        for entry in ({} if q.idempotent is None else q.idempotent).values():
-            rings = entry.live or entry.due_ms <= w.wall_ms
-            found.expect(rings, f"queue {t.name}/{q.name}: idempotency key of job {int(entry.job)} will not end")
+        held = {int(job.id) for job in jobs if job.spec.queue == q.number and job.key is not None and job.key.held}
+        for table in ({} if q.idempotent is None else q.idempotent).values():
+            for entry in table.values():
+                own = f"queue {t.name}/{q.name}: idempotency key of job {int(entry.job)}"
+                found.expect(entry.live or entry.due_ms <= w.wall_ms, f"{own} will not end")
+                job_of = w.index.get(entry.job)
+                found.expect(job_of is None or job_of.key is entry, f"{own} is not the one that the job has")
+                held.discard(int(entry.job))
+        found.expect(not held, f"queue {t.name}/{q.name}: jobs {sorted(held)} hold idempotency keys of nobody")
         keys = {} if q.unique is None else dict(q.unique.items())
         found.expect(unique == keys, f"queue {t.name}/{q.name}: unique keys {keys} are not {unique}")
 

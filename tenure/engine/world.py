@@ -16,10 +16,10 @@ from tenure.core.request import Batch, Change, Claim, Filter
 from tenure.core.state import BLOCKED, CANCELLED, COMPLETED, FAILED, READY, RETRYING, RUNNING, SCHEDULED
 from tenure.core.tenant import ANY_TENANT, OpId
 from tenure.core.token import Mint
-from tenure.engine.alarm import DEBOUNCE, HOLDOVER, IDEMPOTENCY, WAIT, Alarm, Wheel
+from tenure.engine.alarm import DEBOUNCE, HOLDOVER, WAIT, Alarm, Wheel
 from tenure.engine.eventlog import EventLog
 from tenure.engine.index import Index, Outcomes
-from tenure.engine.job import Job, Spec
+from tenure.engine.job import IdempotencyKey, Job, Spec
 from tenure.engine.journal import Entity, Journal
 from tenure.engine.keys import Keys
 from tenure.engine.line import Line, Members, Order
@@ -158,15 +158,6 @@ class Watch(Alarm):
 
 
 @mypyc_attr(acyclic=True)
-class IdempotencyKey(Alarm):
-    def __init__(self, due_ms: i64, id: i64, queue: i64, key: str, job: i64) -> None:
-        super().__init__(due_ms, IDEMPOTENCY, id)
-        self.queue: i64 = queue
-        self.key = key
-        self.job: i64 = job
-
-
-@mypyc_attr(acyclic=True)
 class Window(Alarm):
     """A debounce window. `first_at` is when it opened; a trailing one has no alarm, it ends with its job's run."""
 
@@ -244,7 +235,7 @@ class Queue:
         self.specs_seen: dict[Options, Spec] | None = None
         self.kepts: list[int] = []
         self.unique: Keys | None = None
-        self.idempotent: dict[str, IdempotencyKey] | None = None
+        self.idempotent: dict[str, dict[str, IdempotencyKey]] | None = None  # by task
         self.windows: dict[str, Window] | None = None
         # Settings.
         self.settings: Settings | None = None

@@ -1,20 +1,18 @@
-"""Sides of jobs in rows: a short form for those that have nothing but a key, which loses nothing of the others."""
+"""Everything that is written down of a job's side and key is there again when its row is read."""
 
 from typing import Any
 
-import msgspec
 import pytest
 from librt.strings import BytesWriter
 
 from tenure.core.fact import SideFact
 from tenure.core.job import Options
 from tenure.core.record import Ended, Failed, Progress
-from tenure.engine.facts import RowReader, Rows, has_key_alone, read_side, side_fact
-from tenure.engine.job import ASIDE, Job
+from tenure.engine.facts import RowReader, Rows, read_side, side_fact
+from tenure.engine.job import ASIDE, IdempotencyKey, Job
 from tenure.engine.world import World
 
 NOW = 1_700_000_000_000
-KEY: dict[str, Any] = {"has_extras": True, "idempotency_key": "order-1", "idempotent_until": NOW + 1}
 OTHERS: dict[str, Any] = {
     "depends_on": (1,),
     "tags": ("a",),
@@ -25,25 +23,19 @@ OTHERS: dict[str, Any] = {
     "settled_token": b"t",
     "progress": Progress(1),
 }
-PAIRS = {"payload_blob": {"payload_blob_bytes": 1}, "result_blob": {"result_blob_bytes": 1}}
+EXTRAS = {"custom_id", "unique_key", "debounce_key", "depends_on", "group", "asked_run_at", "asked_expires_at", "trace"}
 SIZES = {"payload_blob_bytes", "result_blob_bytes"}  # of blobs, beside their names
 
 
-def some(name: str) -> Any:
-    if name in OTHERS:
-        return OTHERS[name]
-    kind = SideFact.__annotations__[name]
-    return {bool: True, int: 7, str: "x"}[kind]
-
-
-def written(fact: SideFact) -> tuple[SideFact, bool]:
-    """The same after it was written and read, and whether it took the short form."""
-    w = World(bytes(32), 1, NOW, 0)
+def made(w: World, fact: SideFact | None) -> Job:
     job = Job(5, w.spec("default", Options()), b"p", NOW, 0, 0)
-    job.side = read_side(fact)
-    if fact.aside_at:
-        job.place = ASIDE
-    is_short = has_key_alone(job, job.side)
+    if fact is not None:
+        job.side = read_side(fact)
+        job.place = ASIDE if fact.aside_at else job.place
+    return job
+
+
+def read_again(w: World, job: Job) -> Job:
     out = BytesWriter()
     rows = Rows(out, NOW)
     rows.add(job, True)
@@ -51,23 +43,39 @@ def written(fact: SideFact) -> tuple[SideFact, bool]:
     RowReader(w).read(out.getvalue())
     found = w.index.get(5)
     assert found is not None
-    assert found.side is not None
     assert found.payload == b"p"
     found.place = job.place
-    return side_fact(found, found.side), is_short
+    return found
 
 
-def test_key_alone_takes_the_short_form() -> None:
-    fact = SideFact(**KEY)
-    assert written(fact) == (fact, True)
+def some(name: str) -> Any:
+    return OTHERS[name] if name in OTHERS else {bool: True, int: 7, str: "x"}[SideFact.__annotations__[name]]
 
 
-def test_key_that_is_not_held_is_no_key_alone() -> None:
-    fact = SideFact(has_extras=True, idempotency_key="order-1")
-    assert written(fact) == (fact, False)
+@pytest.mark.parametrize("name", sorted({*SideFact.__struct_fields__} - SIZES))
+def test_side(name: str) -> None:
+    w = World(bytes(32), 1, NOW, 0)
+    fields = {name: some(name)}
+    if f"{name}_bytes" in SIZES:
+        fields[f"{name}_bytes"] = 1
+    if name in EXTRAS:
+        fields["has_extras"] = True
+    fact = SideFact(**fields)
+    assert fact != SideFact()
+    found = read_again(w, made(w, fact))
+    assert found.side is not None
+    assert side_fact(found, found.side) == fact
 
 
-@pytest.mark.parametrize("name", sorted({*SideFact.__struct_fields__} - {*KEY} - SIZES))
-def test_everything_else_that_a_side_has_is_written(name: str) -> None:
-    fact = msgspec.structs.replace(SideFact(**KEY), **{name: some(name)}, **PAIRS.get(name, {}))
-    assert written(fact) == (fact, False)
+@pytest.mark.parametrize("until", [0, NOW + 5])
+@pytest.mark.parametrize("fact", [None, SideFact(reason="x")])
+def test_key(until: int, fact: SideFact | None) -> None:
+    w = World(bytes(32), 1, NOW, 0)
+    job = made(w, fact)
+    job.key = IdempotencyKey(until, 9, job.spec.queue, job.spec.options.task, "order-1", job.id)
+    job.key.held = until > 0
+    found = read_again(w, job)
+    key = found.key
+    assert key is not None
+    assert (key.key, key.task, key.held, key.due_ms, key.job) == ("order-1", "default", until > 0, until, 5)
+    assert (found.side is None) == (fact is None)

@@ -13,7 +13,7 @@ from tenure.core.tenant import Context
 from tenure.core.token import SECRET_BYTES
 from tenure.engine.alarm import Alarm
 from tenure.engine.engine import Engine
-from tenure.engine.job import LINE, NOWHERE, Job, Lease, Side
+from tenure.engine.job import LINE, NOWHERE, IdempotencyKey, Job, Lease, Side
 from tenure.engine.ring import deactivate
 from tenure.engine.world import Group, Limit, Queue, Tenant, World
 
@@ -101,6 +101,11 @@ class Rig:
         found = self.w.find_queue("acme", name)
         assert found is not None
         return found
+
+    def keys(self, queue: str) -> list[IdempotencyKey]:
+        tables = self.queue(queue).idempotent
+        assert tables is not None
+        return [key for table in tables.values() for key in table.values()]
 
     @property
     def tenant(self) -> Tenant:
@@ -523,11 +528,21 @@ def unique_key_held_by_nobody(rig: Rig) -> None:
 
 @damage("queue acme/keyed")
 def idempotency_key_that_will_not_end(rig: Rig) -> None:
+    for key in rig.keys("keyed"):
+        rig.w.wall.cancel(key)
+
+
+@damage("is not the one that the job has")
+def idempotency_key_of_another(rig: Rig) -> None:
+    for key in rig.keys("keyed"):
+        key.job = rig.lined[0]
+
+
+@damage("hold idempotency keys of nobody")
+def idempotency_key_that_is_nowhere(rig: Rig) -> None:
     idempotent = rig.queue("keyed").idempotent
     assert idempotent is not None
-    for key in idempotent.values():
-        rig.w.elapsed.cancel(key)
-        rig.w.wall.cancel(key)
+    idempotent.clear()
 
 
 # Dependencies and waits.

@@ -22,6 +22,7 @@ SHORT = "short"  # the queue that keeps no completed jobs
 QUEUES = ("plain", "grouped", SHORT)
 END = 1 << 60  # a moment after all others
 PROBE = b"probe"
+KEYED_CALLS = 10  # that are looked at in an image
 
 
 @dataclass
@@ -42,8 +43,13 @@ class Enqueued(Call):
     queue: str = ""
     items: int = 0
     custom_id: str = ""
+    keyed: bool = False
     duplicate: bool = False
     ids: list[int] = field(default_factory=list)
+
+    def keys(self) -> list[str] | None:
+        """Idempotency keys that nothing else has."""
+        return [f"{self.number}.{item}" for item in range(self.items)] if self.keyed else None
 
     def payload(self, item: int) -> bytes:
         return b"%d.%d" % (self.number, item)
@@ -157,6 +163,7 @@ class Audit:
         for leased in self._ledger.leased:
             self._check_leased(leased)
         await self._check_custom_ids(store, now)
+        await self._check_keys(store, now)
         await self._check_configured(store, now)
         await self._go_on(store, now)
         self.balance.wrong += store._engine.verify()
@@ -255,6 +262,15 @@ class Audit:
         for call, job in zip(calls, found, strict=True):
             if self._must_be(call) and self._state(call.ids[0]) and (job is None or job.id != call.ids[0]):
                 self.balance.wrong.append(f"job {call.ids[0]} is not found as {call.custom_id}")
+
+    async def _check_keys(self, store: SqliteStore, now: Now) -> None:
+        """An idempotency key holds though its job is gone: who comes with it again gets the same job."""
+        calls = [call for call in self._ledger.enqueued if call.keyed and call.ids and self._must_be(call)]
+        for call in calls[-KEYED_CALLS:]:
+            batch = Batch(Options(call.queue), [PROBE] * call.items, keys=call.keys())
+            again = await store.enqueue(EVERYBODY, batch, now)
+            if again.ids != call.ids:
+                self.balance.lost.append(f"keys of call {call.number} are of {again.ids[:10]}, not of {call.ids[:10]}")
 
     async def _check_configured(self, store: SqliteStore, now: Now) -> None:
         try:

@@ -88,14 +88,18 @@ class Workload:
 
     async def enqueue_batch(self) -> None:
         items = self._chance.choice((2, 5, 9, 90))
-        await self.enqueue(self._chance.choice(QUEUES), items, None, self._chance.random() < 0.5)
+        keyed = self._chance.random() < 0.5
+        await self.enqueue(self._chance.choice(QUEUES), items, None, self._chance.random() < 0.5, keyed)
 
-    async def enqueue(self, queue: str, items: int, extras: Extras | None = None, atomic: bool = False) -> None:
-        call = Enqueued(self.ledger.number(), self._moment(), queue=queue, items=items)
+    async def enqueue(
+        self, queue: str, items: int, extras: Extras | None = None, atomic: bool = False, keyed: bool = False
+    ) -> None:
+        call = Enqueued(self.ledger.number(), self._moment(), queue=queue, items=items, keyed=keyed)
         call.custom_id = "" if extras is None else extras.custom_id
         self.ledger.enqueued.append(call)
         payloads = [call.payload(item) for item in range(items)]
-        batch = Batch(Options(queue), payloads, None if extras is None else [extras], atomic=atomic)
+        own: list[Extras | None] | None = None if extras is None else [extras]
+        batch = Batch(Options(queue), payloads, own, atomic=atomic, keys=call.keys())
         answers = await self._store.enqueue(EVERYBODY, batch, self.now)
         self.ledger.enqueue_answered(call, answers, self._moment())
 

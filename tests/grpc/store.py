@@ -62,7 +62,7 @@ def batch_of(batch: r.Batch) -> pb.Batch:
     for at, payload in enumerate(batch.payloads):
         assert isinstance(payload, bytes)
         fields: dict[str, Any] = {} if batch.each is None else fields_of(batch.each[at])
-        extras = None if batch.extras is None else batch.extras[at]
+        extras = batch.extra(at)
         if extras is not None:
             fields.update(extra_fields(extras))
         jobs.append(pb.NewJob(payload=payload, options=job_options(fields) if fields else None))

@@ -33,12 +33,11 @@ def enqueue_batch(world: World, tenant: str, batch: Batch, above_limits: bool = 
 
 def item_of(batch: Batch, at: int) -> tuple[Options, Extras]:
     options = batch.each[at] if batch.each is not None else batch.options
-    extras = batch.extras[at] if batch.extras is not None else None
-    return options, extras or PLAIN
+    return options, batch.extra(at) or PLAIN
 
 
 def check_shape(batch: Batch) -> None:
-    for column in (batch.extras, batch.each):
+    for column in (batch.extras, batch.each, batch.keys):
         if column is not None and len(column) != len(batch.payloads):
             raise InvalidRequest("batch", len(column), "its columns must have the same length")
 

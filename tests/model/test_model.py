@@ -311,7 +311,13 @@ class Machine(RuleBasedStateMachine):
         ids = [job.id for job in jobs if job.tenant == tenant or job.id % 7 == 0]
         options = [wish.options_of(item) for item in items]
         extras: list[Extras | None] = [wish.extras_of(item, self.pair.wall, ids) for item in items]
-        return Batch(options[0], [item.payload for item in items], extras, options, atomic)
+        payloads = [item.payload for item in items]
+        if len({each.key() for each in options}) == 1 and all(
+            extra is None or extra.is_key_alone() for extra in extras
+        ):
+            keys = ["" if extra is None else extra.idempotency_key for extra in extras]
+            return Batch(options[0], payloads, atomic=atomic, keys=keys)
+        return Batch(options[0], payloads, extras, options, atomic)
 
     def leases(self, places: list[int]) -> tuple[list[int], list[bytes]]:
         """Leases counted back from the newest; now and then one that never was."""

@@ -187,7 +187,7 @@ class Checker:
                     self.say(f"job {item.id} was answered as a duplicate and is not the tenant's")
                 continue
             options = batch.options if batch.each is None else batch.each[at]
-            step.new[item.id] = (options, None if batch.extras is None else batch.extras[at])
+            step.new[item.id] = (options, batch.extra(at))
 
     def _expect_claim(self, step: Step) -> None:
         answer = step.record.answer

@@ -21,6 +21,7 @@ BACKOFFS: Final = (
     Backoff.listed("0s", "100ms", "5s"),
 )
 REPEATS_KEPT: Final = 20
+KEYS = tuple(f"once-{at}" for at in range(20))
 
 
 class Producer:
@@ -48,7 +49,8 @@ class Producer:
         random = self._random
         count = random.choice((1, 1, 1, 2, 3, 8, 20))
         if random.random() < 0.3:
-            batch = Batch(self._plain_options(), [b"p" * random.randrange(20) for _ in range(count)])
+            payloads = [b"p" * random.randrange(20) for _ in range(count)]
+            batch = Batch(self._plain_options(), payloads, keys=self._keys(count))
         else:
             each = [self._options() for _ in range(count)]
             extras = [self._extras(options) if random.random() < 0.8 else None for options in each]
@@ -73,13 +75,19 @@ class Producer:
         name = f"{self._name}-{self._loads}"
         for chunk in range(random.randint(1, 3)):
             for writing in ("first", "second")[: random.randint(1, 2)]:
-                batch = Batch(self._plain_options(), [b"l"] * random.randint(1, 15))
+                count = random.randint(1, 15)
+                batch = Batch(self._plain_options(), [b"l"] * count, keys=self._keys(count))
                 self._world.load(context, Load(request.STAGE, name, 0, writing, chunk, batch))
         if random.random() < 0.7:
             for _ in range(random.randint(1, 2)):
                 self._world.load(context, Load(request.PUBLISH, name, parts={0: "first"}))
         elif random.random() < 0.5:
             self._world.load(context, Load(request.ABORT, name))
+
+    def _keys(self, count: int) -> list[str] | None:
+        """Idempotency keys, some of them taken, some missing."""
+        random = self._random
+        return [random.choice(("", *KEYS)) for _ in range(count)] if random.random() < 0.5 else None
 
     def _plain_options(self) -> Options:
         random = self._random
@@ -126,7 +134,7 @@ class Producer:
         maybe = self._maybe
         maybe(fields, 0.1, "custom_id", tuple(f"custom-{at}" for at in range(40)))
         maybe(fields, 0.15, "unique_key", tuple(f"unique-{at}" for at in range(8)))
-        maybe(fields, 0.1, "idempotency_key", tuple(f"once-{at}" for at in range(20)))
+        maybe(fields, 0.1, "idempotency_key", KEYS)
         maybe(fields, 0.3, "group", ("g1", "g2", "g3", "g4"))
         maybe(fields, 0.1, "tags", (("red",), ("red", "blue")))
         maybe(fields, 0.1, "metadata", ({"user": "7"}, {"user": "8"}))

@@ -67,6 +67,27 @@ async def idempotency_key_returns_the_existing_job(rig: Rig) -> None:
 
 
 @behaviour(11)
+async def idempotency_keys_of_a_batch_may_stand_in_a_column(rig: Rig) -> None:
+    taken = await rig.enqueue(idempotency_key="taken")
+    batch = rig.batch([b"a", b"b", b"c", b"d", b"e", b"f"])
+    batch.keys = ["a", "taken", "a", "", "", "f"]
+    answers = await rig.send(batch)
+    a, again, same, none, other, f = (answers.item(at) for at in range(6))
+    assert [outcome.duplicate for outcome in (a, again, same, none, other, f)] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert (again.id, same.id) == (taken, a.id)
+    assert len({taken, a.id, none.id, other.id, f.id}) == 5
+    assert (await rig.submit(idempotency_key="f")).id == f.id
+    assert await rig.line() == [b"x", b"a", b"d", b"e", b"f"]
+
+
+@behaviour(11)
 async def idempotency_key_is_of_its_queue_and_task(rig: Rig) -> None:
     ids = {
         await rig.enqueue(idempotency_key="k"),

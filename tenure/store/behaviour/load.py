@@ -56,6 +56,21 @@ async def published_jobs_emit_what_enqueued_ones_do(rig: Rig) -> None:
 
 
 @behaviour(4, needs=NEEDS)
+async def keys_of_a_load_may_stand_in_a_column(rig: Rig) -> None:
+    taken = await rig.enqueue(idempotency_key="b")
+    batch = rig.batch([b"a", b"b", b"c", b"d"])
+    batch.keys = ["a", "b", "a", "d"]
+    await rig.load(Load(STAGE, "load", 0, "w", 0, batch))
+    report = await publish(rig, {0: "w"})
+    assert (report.rows, report.new, report.duplicates, report.refused) == (4, 2, 2, 0)
+    told = (await rig.load(Load(READ, "load", 0, "w", 0))).outcomes
+    assert [row.duplicate for row in told] == [False, True, True, False]
+    assert (told[1].id, told[2].id) == (taken, told[0].id)
+    assert (await rig.submit(idempotency_key="d")).id == told[3].id
+    assert await rig.line() == [b"x", b"a", b"d"]
+
+
+@behaviour(4, needs=NEEDS)
 async def chunk_staged_again_counts_once(rig: Rig) -> None:
     for _ in range(3):
         report = await stage(rig, [b"a", b"b"])

@@ -6,6 +6,7 @@ what the loop did while the last ones were being written is the next one.
 """
 
 import asyncio
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +38,7 @@ PENDING_BYTES_MAX = 8 * 1024 * 1024
 RELAXED_S = 0.02
 RELAXED_JOBS = 20_000
 SYNC_S = 0.03
+LATE_S = 0.01  # that a timer of the loop may be
 RESERVE = 1_000_000
 CHECKPOINT_MS = 500
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -69,6 +71,7 @@ class SqliteStore(StoreWithBlobs):
         self._in_flight_bytes = 0
         self._flush_due: asyncio.TimerHandle | asyncio.Handle | None = None
         self._flush_at = 0.0
+        self._flush_by = 0.0  # by the clock itself: the loop's stands still while it has no turn
         self._sync_due: asyncio.TimerHandle | None = None
         self._safe: list[tuple[int, bool, asyncio.Future[None]]] = []  # position, on disk or written
         self._is_lone = False  # whether the last group had one caller: then there is no company to wait for
@@ -214,10 +217,17 @@ class SqliteStore(StoreWithBlobs):
         return Now(now.wall_ms, now.elapsed_ms + self._file.elapsed_from)
 
     async def _admit(self) -> None:
+        if self._is_overdue():
+            self._flush_now()
+            await asyncio.sleep(0)
         while self._in_flight_bytes > PENDING_BYTES_MAX and not self._broken:
             await self._safe_at(self._in_flight[0].position, False)
         if self._broken:
             raise self._refusal()
+
+    def _is_overdue(self) -> bool:
+        """Calls that need not wait for anything leave the loop no turn, and its timers do not ring."""
+        return self._flush_due is not None and time.monotonic() > self._flush_by
 
     def _is_prompt(self, durability: str) -> bool:
         return (
@@ -227,6 +237,7 @@ class SqliteStore(StoreWithBlobs):
             and not self._broken
             and self._shelf is None
             and self._has_reserve()
+            and not self._is_overdue()
         )
 
     async def _sure(self, context: Context) -> None:
@@ -330,6 +341,7 @@ class SqliteStore(StoreWithBlobs):
                 return
             self._flush_due.cancel()
         self._flush_at = at
+        self._flush_by = time.monotonic() + seconds + LATE_S
         self._flush_due = (
             self._loop.call_soon(self._flush) if seconds == 0.0 else self._loop.call_later(seconds, self._flush)
         )

@@ -7,6 +7,7 @@ in the middle of a checkpoint too, and a row that is lost, doubled or from elsew
 
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from zlib import crc32
 
@@ -56,6 +57,15 @@ NOT_THE_CONTENT = (
     apsw.InterruptError,
 )
 CUT_SHORT = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
+EVENTS = "first_seq, last_seq, follows, at, events_checksum, events"
+# Events after ?1, in order: those in their own table, beginning with the row that has it, so that none before is read;
+# then those that are in the journal alone, behind ?2.
+MOVED_AFTER = """
+FROM events WHERE first_seq >= coalesce((SELECT max(first_seq) FROM events WHERE first_seq <= ?1 + 1), 0)
+AND last_seq > ?1 AND last_seq >= first_seq ORDER BY first_seq
+"""
+UNMOVED_AFTER = "FROM journal WHERE first_seq > ?2 AND last_seq > ?1 AND last_seq >= first_seq ORDER BY n"
+
 VERSION_BYTE = 18  # of the file: 1 or 2; SQLite takes any other for a file that it may only read
 
 _two = struct.Struct("<qq").pack
@@ -258,13 +268,9 @@ class Content:
     def events(self, after: int, rows_max: int) -> Iterator[tuple[int, bytes]]:
         """Rows of events that come after a number: the last number and the runs of each."""
         previous = -1
-        for first_seq, last_seq, follows, at, checksum, events in self._db.execute(
-            "SELECT first_seq, last_seq, follows, at, events_checksum, events FROM ("
-            " SELECT first_seq, last_seq, follows, at, events_checksum, events FROM events UNION ALL"
-            " SELECT first_seq, last_seq, follows, at, events_checksum, events FROM journal"
-            " WHERE last_seq >= first_seq AND first_seq > ?1"
-            ") WHERE last_seq > ?2 ORDER BY first_seq LIMIT ?3",
-            (self._moved, after, rows_max),
+        for first_seq, last_seq, follows, at, checksum, events in chain(
+            self._db.execute(f"SELECT {EVENTS} {MOVED_AFTER} LIMIT ?2", (after, rows_max)),
+            self._db.execute(f"SELECT {EVENTS} {UNMOVED_AFTER} LIMIT ?3", (after, self._moved, rows_max)),
         ):
             if events_checksum(first_seq, last_seq, follows, at, events) != checksum:
                 raise self._fail(f"the row of events {first_seq} to {last_seq}")
@@ -275,13 +281,12 @@ class Content:
 
     def oldest_event(self, before: int) -> int:
         """The first one on disk that is kept when those up to `before` are not; 0 when there is none."""
-        [[first]] = self._db.execute(
-            "SELECT min(first_seq) FROM (SELECT first_seq, last_seq FROM events UNION ALL"
-            " SELECT first_seq, last_seq FROM journal WHERE first_seq > ?1)"
-            " WHERE last_seq >= first_seq AND last_seq > ?2",
-            (self._moved, before),
-        ).fetchall()
-        return int(first or 0)
+        for found in chain(
+            self._db.execute(f"SELECT first_seq {MOVED_AFTER} LIMIT 1", (before,)),
+            self._db.execute(f"SELECT first_seq {UNMOVED_AFTER} LIMIT 1", (before, self._moved)),
+        ):
+            return int(found[0])
+        return 0
 
     def verify(self) -> list[str]:
         """What opening does not look at: SQLite's own structure, and every row of events."""

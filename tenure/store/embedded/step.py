@@ -8,13 +8,12 @@ writer's connection; its trigger does the rest inside SQLite. Every one checks t
 import apsw
 import msgspec
 
-from tenure.store.embedded.content import meta_checksum
+from tenure.store.embedded.content import EVENTS, meta_checksum
 from tenure.store.embedded.file import Fenced
 
 FENCED = "fenced"
 OWNED = "(SELECT value FROM meta WHERE key = 'epoch')"
 MOVED = "(SELECT last FROM sums WHERE name = 'events')"  # events of later numbers are in the journal yet
-EVENTS = "first_seq, last_seq, follows, at, events_checksum, events"
 OLDEST = "n <= min(NEW.position, (SELECT min(n) FROM journal) + NEW.many)"
 
 VIEWS = f"""

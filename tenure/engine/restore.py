@@ -551,7 +551,9 @@ def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
     job = cast("int", fact["job"])
     due = cast("int", fact["due"])
     if name[0] == journal.IDEMPOTENCY:
-        idempotency.enter(w, q, key, str(name[4]), job, due)
+        # Before its first release Tenure named task and key in one.
+        task, key = (key, str(name[4])) if len(name) > 4 else key.split("\n", 1)
+        idempotency.enter(w, q, task, key, job, due)
         return
     window = Window(due, w.next_alarm_id(), q.number, key, job, cast("int", fact["first_at"]), bool(fact["trailing"]))
     if q.windows is None:

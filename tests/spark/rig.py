@@ -1,5 +1,6 @@
 """What the tests of the source and sink work with: a server as people start it, and queues with a history."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tests.cli.rig import ENVIRONMENT
 from tests.server.process import ALONE, LISTENING
 
 WAIT_S: Final = 60
+CHILD_S: Final = 300
 TENANTS: Final = count(1)
 
 
@@ -114,6 +116,25 @@ class Shop:
     def events(self) -> list[int]:
         with self.client() as client:
             return [event.seq for event in client.events()]
+
+
+def run_child(module: str, url: str, tenant: str, folder: Path) -> str:
+    """A program with a session of its own; answers its last line."""
+    ended = subprocess.run(
+        [sys.executable, "-m", module, url, tenant, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=CHILD_S,
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+        },
+    )
+    assert ended.returncode == 0, ended.stderr[-4_000:]
+    return ended.stdout.splitlines()[-1]
 
 
 def read_all(shop: Shop, table: str, **more: str) -> pa.Table:

@@ -1,9 +1,6 @@
 """Workers on executors, in Spark."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +14,12 @@ from pyspark.sql.types import LongType
 import tenure.spark
 from tenure.core.error import InvalidRequest
 from tests.cli.rig import serving
+from tests.spark.rig import run_child
 from tests.spark.tasks import double
 from tests.spark.workshop import QUEUE, Workshop
 
 pytestmark = pytest.mark.spark
 
-CHILD_S = 300
 as_udf: Any = pandas_udf  # its overloads know no pandas without types
 
 
@@ -93,20 +90,7 @@ def test_what_cannot_run_is_refused_by_the_driver(
 def test_task_that_is_killed_is_tried_again_and_every_job_has_one_result(workshop: Workshop, tmp_path: Path) -> None:
     """Through Spark Connect. The jobs of the killed task are taken up when their leases are over."""
     ids = workshop.put(*({"n": number} for number in range(100)), backoff=tenure.Backoff.fixed(0))
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.spark.process_child", workshop.url, workshop.tenant, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=CHILD_S,
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-        },
-    )
-    assert ended.returncode == 0, ended.stderr[-4_000:]
+    said = run_child("tests.spark.process_child", workshop.url, workshop.tenant, tmp_path)
     assert (tmp_path / "killed").exists()
     assert workshop.results() == {id: number * 10 for number, id in enumerate(ids)}
     found = [workshop.get(id) for id in ids]
@@ -117,6 +101,6 @@ def test_task_that_is_killed_is_tried_again_and_every_job_has_one_result(worksho
     with workshop.client() as client:
         completed = [event.job for event in client.events() if event.type == "completed"]
     assert sorted(completed) == sorted(ids)
-    report = json.loads(ended.stdout.splitlines()[-1])
+    report = json.loads(said)
     assert report["lost"] == 0
     assert any(part["worker"].endswith(".1") for part in report["parts"])

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from tenure.core.error import InvalidRequest
 from tenure.spark import load_report
-from tests.spark.rig import ORDERS, Shop
+from tests.spark.rig import ORDERS, Shop, run_child
 
 pytestmark = pytest.mark.spark
 
@@ -58,6 +58,13 @@ def test_frame_is_loaded_once_however_often_it_is_written(spark: SparkSession, s
     assert (again.rows, again.new, again.duplicates) == (1_200, 200, 1_000)
     found = sorted(json.loads(payload)["n"] for payload in shop.payloads())
     assert found == list(range(1_200))
+
+
+def test_tasks_that_spark_tries_again_stage_their_rows_once(shop: Shop, tmp_path: Path) -> None:
+    report = json.loads(run_child("tests.spark.sink_child", shop.url, shop.tenant, tmp_path))
+    assert {path.name for path in tmp_path.glob("failed-*")} == {"failed-0", "failed-1"}
+    assert (report["rows"], report["new"], report["duplicates"], report["refused"]) == (1_000, 1_000, 0, 0)
+    assert sorted(json.loads(payload)["id"] for payload in shop.payloads()) == list(range(1_000))
 
 
 def test_aborted_job_leaves_nothing(spark: SparkSession, shop: Shop) -> None:

@@ -31,10 +31,12 @@ COMPILED_ENV := TENURE_BUILD=compiled PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR
 
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
-# What lies around the engine is not compiled: its suites run once, on the compiled engine where there is one.
+# What lies around the engine is not compiled: its suites run once, on the compiled engine where there is one. So do the
+# slow tests, which are campaigns in small and whole processes.
 AROUND := tests/conformance/test_server.py tests/conformance/test_joined.py $(addprefix tests/,http grpc server security client task worker app cli \
 	testing integration examples backup lake transfer)
 ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(AROUND)); fi)
+NOT_TWICE = "$$(if $(HAS_COMPILED); then echo 'not slow'; fi)"
 # One session of Spark for all of its tests: by itself, not side by side.
 SPARK := tests/spark
 HAS_JAVA := command -v java > /dev/null || [ -n "$${JAVA_HOME:-}" ]
@@ -89,7 +91,7 @@ demo: setup ## Show the main job being done: fair claims, a stalled worker, a ca
 
 test: setup compile java ## Check format, lint and types, then run the tests on both builds
 	$(statics)
-	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=$(SPARK) $(ONCE) $(ARGS)
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=$(SPARK) $(ONCE) -m $(NOT_TWICE) $(ARGS)
 	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=$(SPARK) $(ARGS); else \
 	echo; echo "********************************************************************"; \
 	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \

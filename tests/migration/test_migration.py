@@ -106,7 +106,7 @@ async def test_a_copy_goes_on_after_a_restart_at_any_point(seed: int, tmp_path: 
     tenant = max(source.tenants, key=lambda name: len(source.records(name)))
     records = source.records(tenant)
     while len(records) < 2_100:  # more than two steps let in
-        first = max(record.id for record in records) + 1
+        first = 1_000_000 + len(records)  # ids that nothing in the source has, also of what is gone
         records += [
             JobRecord(id=first + at, tenant=tenant, queue="more", task="t", state="ready", created_at=1, ready_at=1)
             for at in range(500)

@@ -90,7 +90,7 @@ def test_what_cannot_run_is_refused_by_the_driver(
 def test_task_that_is_killed_is_tried_again_and_every_job_has_one_result(workshop: Workshop, tmp_path: Path) -> None:
     """Through Spark Connect. The jobs of the killed task are taken up when their leases are over."""
     ids = workshop.put(*({"n": number} for number in range(100)), backoff=tenure.Backoff.fixed(0))
-    said = run_child("tests.spark.process_child", workshop.url, workshop.tenant, tmp_path)
+    said = run_child("tests.spark.process_child", tmp_path, workshop.url, workshop.tenant)
     assert (tmp_path / "killed").exists()
     assert workshop.results() == {id: number * 10 for number, id in enumerate(ids)}
     found = [workshop.get(id) for id in ids]

@@ -61,7 +61,7 @@ def test_frame_is_loaded_once_however_often_it_is_written(spark: SparkSession, s
 
 
 def test_tasks_that_spark_tries_again_stage_their_rows_once(shop: Shop, tmp_path: Path) -> None:
-    report = json.loads(run_child("tests.spark.sink_child", shop.url, shop.tenant, tmp_path))
+    report = json.loads(run_child("tests.spark.sink_child", tmp_path, shop.url, shop.tenant))
     assert {path.name for path in tmp_path.glob("failed-*")} == {"failed-0", "failed-1"}
     assert (report["rows"], report["new"], report["duplicates"], report["refused"]) == (1_000, 1_000, 0, 0)
     assert sorted(json.loads(payload)["id"] for payload in shop.payloads()) == list(range(1_000))

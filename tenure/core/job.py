@@ -169,7 +169,7 @@ class Extras:
         self.trace = trace
 
     def is_key_alone(self) -> bool:
-        """Whether there is an idempotency key and nothing else."""
+        """Whether there is nothing but an idempotency key, if that."""
         return self.metadata is None and not (
             self.custom_id
             or self.unique_key

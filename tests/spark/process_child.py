@@ -12,6 +12,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 import tenure.spark
+from tests.spark.rig import settings_of
 from tests.spark.workshop import QUEUE
 
 KILLER = 7
@@ -19,13 +20,6 @@ MASTER = "local[2,4]"  # a task is tried four times
 
 
 def main(url: str, tenant: str, folder: Path) -> None:
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-    }
     mark = str(folder / "killed")
 
     def handle(payloads: list[dict[str, int]]) -> list[int]:
@@ -35,7 +29,7 @@ def main(url: str, tenant: str, folder: Path) -> None:
         return [payload["n"] * 10 for payload in payloads]
 
     builder = SparkSession.builder.remote(MASTER)
-    for name, value in settings.items():
+    for name, value in settings_of(folder).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:

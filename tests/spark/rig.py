@@ -118,6 +118,17 @@ class Shop:
             return [event.seq for event in client.events()]
 
 
+def settings_of(folder: Path) -> dict[str, str]:
+    """Of a session that such a program makes."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+
+
 def run_child(module: str, folder: Path, *arguments: str) -> str:
     """A program with a session of its own, in a folder that is its last argument; answers the last line it printed."""
     ended = subprocess.run(

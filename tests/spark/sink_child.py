@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from tenure.spark import load_report
+from tests.spark.rig import settings_of
 
 MASTER = "local[2,4]"  # a task is tried four times
 ROWS = 1_000
@@ -36,14 +37,7 @@ def main(url: str, tenant: str, folder: Path) -> None:
             yield frame.assign(order_id=frame["id"].map("order-{}".format))
 
     builder = SparkSession.builder.master(MASTER)
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH),
-    }
+    settings = {**settings_of(folder), "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH)}
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

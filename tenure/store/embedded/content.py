@@ -7,8 +7,8 @@ in the middle of a checkpoint too, and a row that is lost, doubled or from elsew
 
 import struct
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import apsw
@@ -268,10 +268,7 @@ class Content:
     def events(self, after: int, rows_max: int) -> Iterator[tuple[int, bytes]]:
         """Rows of events that come after a number: the last number and the runs of each."""
         previous = -1
-        for first_seq, last_seq, follows, at, checksum, events in chain(
-            self._db.execute(f"SELECT {EVENTS} {MOVED_AFTER} LIMIT ?2", (after, rows_max)),
-            self._db.execute(f"SELECT {EVENTS} {UNMOVED_AFTER} LIMIT ?3", (after, self._moved, rows_max)),
-        ):
+        for first_seq, last_seq, follows, at, checksum, events in self._after(after, EVENTS, rows_max):
             if events_checksum(first_seq, last_seq, follows, at, events) != checksum:
                 raise self._fail(f"the row of events {first_seq} to {last_seq}")
             if (follows > after) if previous < 0 else (follows != previous):
@@ -281,12 +278,13 @@ class Content:
 
     def oldest_event(self, before: int) -> int:
         """The first one on disk that is kept when those up to `before` are not; 0 when there is none."""
-        for found in chain(
-            self._db.execute(f"SELECT first_seq {MOVED_AFTER} LIMIT 1", (before,)),
-            self._db.execute(f"SELECT first_seq {UNMOVED_AFTER} LIMIT 1", (before, self._moved)),
-        ):
-            return int(found[0])
-        return 0
+        found = next(self._after(before, "first_seq", 1), None)
+        return 0 if found is None else int(found[0])
+
+    def _after(self, seq: int, columns: str, rows_max: int) -> Iterator[tuple[Any, ...]]:
+        """The journal is asked when the rows of the table are used up."""
+        yield from self._db.execute(f"SELECT {columns} {MOVED_AFTER} LIMIT ?2", (seq, rows_max))
+        yield from self._db.execute(f"SELECT {columns} {UNMOVED_AFTER} LIMIT ?3", (seq, self._moved, rows_max))
 
     def verify(self) -> list[str]:
         """What opening does not look at: SQLite's own structure, and every row of events."""

@@ -230,13 +230,14 @@ async def fill(line: Line, queue: str, jobs: int) -> None:
 
 
 async def measure_process(report: Report, mode: str, port: int, jobs: int) -> None:
-    line = await connect(port)
-    await line.ask(packed(cmd="HELLO", reqId=1))
+    line, other = await connect(port), await connect(port)
+    for each in (line, other):
+        await each.ask(packed(cmd="HELLO", reqId=1))
     raw: list[float] = []
     through: list[float] = []
     for _ in range(3):
         await fill(line, "noop", jobs)
-        raw.append(await processed_raw(line, jobs))
+        raw.append(await processed_raw(line, other, jobs))
         await fill(line, "noop", jobs)
         through.append(await processed_by_client(port, jobs))
     reference = statistics.median(raw)
@@ -258,8 +259,9 @@ _pulled = msgspec.msgpack.Decoder(Pulled).decode
 _columns = msgspec.msgpack.Decoder(Columns).decode
 
 
-async def processed_raw(line: Line, jobs: int) -> float:
-    """Two batches under way: while one is acknowledged the next is on its way."""
+async def processed_raw(line: Line, other: Line, jobs: int) -> float:
+    """Two batches under way: while one is acknowledged the next is on its way. Each on a line of its own, for answers
+    come in any order and are not looked into here."""
     pull = packed(cmd="PULLB", queue="noop", count=1_000, timeout=0, packed=True, reqId=1)
     done = 0
     began = time.perf_counter()
@@ -271,7 +273,7 @@ async def processed_raw(line: Line, jobs: int) -> float:
         done += len(columns.ids)
         if not columns.ids:
             break
-        acknowledged = line.ask(packed(cmd="ACKB", ids=columns.ids, token=columns.token, reqId=2))
+        acknowledged = other.ask(packed(cmd="ACKB", ids=columns.ids, token=columns.token, reqId=2))
     await coming
     await acknowledged
     return done / (time.perf_counter() - began)

@@ -43,6 +43,7 @@ def put_payload(w: World, job: Job, content: bytes | Blob) -> None:
         if side is not None:
             side.payload_blob = None
         job.payload = content
+        w.journal.bytes += len(content)
     let_go(w, before)
 
 
@@ -55,6 +56,8 @@ def put_result(w: World, side: Side, content: bytes | Blob | None) -> None:
     else:
         side.result_blob = None
         side.result = content
+        if content is not None:
+            w.journal.bytes += len(content)
     let_go(w, before)
 
 

@@ -84,6 +84,11 @@ class Engine:
         """About how many jobs changed since `take`."""
         return self._w.journal.size()
 
+    def untaken_bytes(self) -> int:
+        """About what the record of that will have."""
+        journal = self._w.journal
+        return 0 if journal.is_empty() else int(journal.bytes)
+
     def unsaved(self) -> int:
         """About how many pages and entities a checkpoint would save."""
         journal = self._w.journal

@@ -205,6 +205,7 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
     t.bytes += size
     w.bytes += size
     w.journal.born_in_a_row(id - count + 1, id)
+    w.journal.bytes += size
     if not q.in_ring:
         activate(w, q)
     return count

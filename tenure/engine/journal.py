@@ -46,6 +46,7 @@ class Journal:
         self.touched: list[Job] = []
         self.ranges: list[int] = []  # first and last id of jobs that came in a row
         self.in_rows: i64 = 0  # how many those are
+        self.bytes: i64 = 0  # of content that the next record has
         self.gone: list[int] = []  # first id, count, tenant, state
         self.output: list[tuple[int, int, StreamItem]] = []  # job, kind, item
         self.entities: dict[Entity, int] = {}
@@ -104,6 +105,7 @@ class Journal:
     def append(self, job: Job, kind: i64, item: StreamItem) -> None:
         if self.on:
             self.output.append((int(job.id), int(kind), item))
+            self.bytes += len(item.data)
 
     def mark(self, entity: Entity) -> None:
         if self.on:

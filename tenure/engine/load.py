@@ -55,7 +55,7 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     batch = request.batch
     if batch is None:
         raise InvalidRequest("batch", None, "a chunk to stage needs its jobs")
-    _check_chunk(w, batch)
+    size = _check_chunk(w, batch)
     staged = w.loads.get((tenant, request.load_id))
     if staged is not None and staged.published:
         raise Conflict(f"load {request.load_id} is published already", 0)
@@ -78,13 +78,15 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     staged.chunks[key] = batch
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
+    w.journal.bytes += size
     staged.jobs += count - before
     w.staged_jobs += count - before
     staged.rows = staged.jobs
     return report(staged)
 
 
-def _check_chunk(w: World, batch: Batch) -> None:
+def _check_chunk(w: World, batch: Batch) -> i64:
+    """How many bytes it has."""
     count = len(batch.payloads)
     if not 0 < count <= bound.BATCH_ITEMS_MAX:
         raise InvalidRequest("payloads", count, f"a chunk has 1 to {bound.BATCH_ITEMS_MAX} jobs")
@@ -97,17 +99,18 @@ def _check_chunk(w: World, batch: Batch) -> None:
         if length != count:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
     payloads: list[object] = list(batch.payloads)
-    size = 0
+    size: i64 = 0
     for at, payload in enumerate(payloads):
         error = check_content(w, payload, f"payloads[{at}]")
         if error is not None:
             raise error
-        size += int(held_bytes(cast("bytes | Blob", payload)))
+        size += held_bytes(cast("bytes | Blob", payload))
     if batch.pasts is not None:
         check_pasts(w, batch)
         size += len(_pack(batch.pasts))
     if size > bound.BATCH_BYTES_MAX:
-        raise InvalidRequest("batch", size, f"a chunk has at most {bound.BATCH_BYTES_MAX} bytes; stage several")
+        raise InvalidRequest("batch", int(size), f"a chunk has at most {bound.BATCH_BYTES_MAX} bytes; stage several")
+    return size
 
 
 def _publish(w: World, tenant: str, request: Load) -> LoadReport:

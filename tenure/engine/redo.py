@@ -46,6 +46,7 @@ def take(w: World) -> bytes:
     journal = w.journal
     if journal.is_empty():
         return b""
+    journal.bytes = 0
     out = BytesWriter()
     _put_head(out, w)
     if journal.touched or journal.ranges:

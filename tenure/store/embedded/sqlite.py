@@ -37,6 +37,7 @@ GROUPS_IN_FLIGHT = 2
 PENDING_BYTES_MAX = 8 * 1024 * 1024
 RELAXED_S = 0.02
 RELAXED_JOBS = 20_000
+GROUP_JOBS = 5_000  # of what is done by and by: more of them make a group that is long to write
 SYNC_S = 0.03
 LATE_S = 0.01  # that a timer of the loop may be
 RESERVE = 1_000_000
@@ -46,7 +47,13 @@ ORDINARY_PER_MS = 20  # changes: below it what people see in the file is at most
 JOURNAL_BYTES = 128 * 1024 * 1024  # since the last checkpoint began: then no more way is given
 RETRY_MS = 1_000
 CLOSE_S = 60.0
+ROOM_S = 1.0  # that a tick waits for the disk; then it is asked for anew
 EVENT_ROWS = 1_000
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class SqliteStore(StoreWithBlobs):
@@ -220,10 +227,31 @@ class SqliteStore(StoreWithBlobs):
         if self._is_overdue():
             self._flush_now()
             await asyncio.sleep(0)
-        while self._in_flight_bytes > PENDING_BYTES_MAX and not self._broken:
-            await self._safe_at(self._in_flight[0].position, False)
+        while self._is_full() and not self._broken:
+            await self._room()
         if self._broken:
             raise self._refusal()
+
+    def _is_full(self) -> bool:
+        """Whether as much waits to be written as a crash may take."""
+        return self._in_flight_bytes + self._engine.untaken_bytes() > PENDING_BYTES_MAX
+
+    def _room(self) -> "asyncio.Future[None]":
+        """When there is some."""
+        if not self._in_flight:
+            self._flush_now()
+        return self._when_safe(self._in_flight[0].position, False)
+
+    async def _room_soon(self) -> None:
+        """Or not: a disk that hangs is not waited for."""
+        assert self._loop is not None
+        room = self._room()
+        timer = self._loop.call_later(ROOM_S, _settle, room)
+        try:
+            with suppress(Unavailable):
+                await room
+        finally:
+            timer.cancel()
 
     def _is_overdue(self) -> bool:
         """Calls that need not wait for anything leave the loop no turn, and its timers do not ring."""
@@ -233,7 +261,7 @@ class SqliteStore(StoreWithBlobs):
         return (
             self._mode == "relaxed"
             and (not durability or durability == "relaxed")
-            and self._in_flight_bytes <= PENDING_BYTES_MAX
+            and not self._is_full()
             and not self._broken
             and self._shelf is None
             and self._has_reserve()
@@ -290,6 +318,9 @@ class SqliteStore(StoreWithBlobs):
         return position <= (self._synced if on_disk else self._written)
 
     async def _safe_at(self, position: int, on_disk: bool) -> None:
+        await self._when_safe(position, on_disk)
+
+    def _when_safe(self, position: int, on_disk: bool) -> "asyncio.Future[None]":
         assert self._loop is not None
         future: asyncio.Future[None] = self._loop.create_future()
         self._safe.append((position, on_disk, future))
@@ -297,7 +328,7 @@ class SqliteStore(StoreWithBlobs):
             self._flush_now()
         else:
             self._flush_soon()
-        await future
+        return future
 
     def _deliver(self, now: Now) -> None:
         self._now = now
@@ -436,8 +467,7 @@ class SqliteStore(StoreWithBlobs):
         self._is_lone = len(waiting) == 1
         for position, on_disk, future in waiting:
             if self._is_safe(position, on_disk):
-                if not future.done():
-                    future.set_result(None)
+                _settle(future)
             else:
                 self._safe.append((position, on_disk, future))
         while self._held and self._is_safe(self._held[0][0], self._mode != "write"):
@@ -476,8 +506,13 @@ class SqliteStore(StoreWithBlobs):
         now = self._at(now)
         if self._broken:
             return self._back(Now(now.wall_ms + RETRY_MS, now.elapsed_ms + RETRY_MS))
+        if self._is_full():
+            await self._room_soon()
+            return self._back(now)  # time has passed meanwhile
         next_at = self._engine.tick(now)
         self._deliver(now)
+        if self._engine.untaken() > GROUP_JOBS:
+            self._write_down()
         leaves_room = self._checkpoint is not None and self._checkpoint.leaves_room
         if leaves_room or self._engine.unsaved() or not self._engine.is_taken():
             due = self._checkpoint_at + CHECKPOINT_MS

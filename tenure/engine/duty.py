@@ -468,6 +468,7 @@ def _sweep(w: World, owed: Owed, budget: i64) -> i64:
 def _publish(w: World, owed: Owed, budget: i64) -> i64:
     """Let the jobs of a published load in, like any enqueue; room was kept for them when they were staged."""
     staged = w.loads[w.load_names[int(owed.id)]]
+    w.loaded_ms = w.elapsed_ms
     w.journal.mark((journal.LOAD, staged.tenant, staged.load_id))
     keys = list(staged.chunks)
     while owed.batches and budget > 0:

@@ -95,6 +95,11 @@ class Engine:
         found = len(journal.unsaved_pages) + len(journal.unsaved_entities) + len(journal.unsaved_output)
         return found + 1 if journal.all_queues else found
 
+    def is_loading(self, within_ms: int) -> bool:
+        """Whether a load is being staged or let in, and went on in that time."""
+        w = self._w
+        return w.staged_jobs > 0 and w.elapsed_ms - w.loaded_ms <= within_ms
+
     def last_id(self) -> int:
         return int(self._w.last_id)
 

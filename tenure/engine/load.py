@@ -79,6 +79,7 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
     w.journal.bytes += size
+    w.loaded_ms = w.elapsed_ms
     staged.jobs += count - before
     w.staged_jobs += count - before
     staged.rows = staged.jobs

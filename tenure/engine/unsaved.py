@@ -55,14 +55,15 @@ class Unsaved:
         del self._outcomes[-count:]
         return [outcome_sheet(self._w, i64(number)) for number in numbers]
 
-    def entities(self, count: int) -> list[tuple[bytes, bytes]]:
-        """Name and fact of each; an empty fact when it is gone."""
-        names = self._entities[-count:]
-        del self._entities[-count:]
+    def entities(self, count: int, size: int) -> list[tuple[bytes, bytes]]:
+        """Name and fact of each; an empty fact when it is gone. Not many more bytes: a chunk has megabytes."""
         found: list[tuple[bytes, bytes]] = []
-        for name in names:
+        while self._entities and len(found) < count and size > 0:
+            name = self._entities.pop()
             fact = entity_fact(self._w, name)
-            found.append((_pack(list(name)), b"" if fact is None else _pack(fact)))
+            packed = b"" if fact is None else _pack(fact)
+            found.append((_pack(list(name)), packed))
+            size -= len(packed)
         return found
 
     def queues(self) -> list[tuple[object, ...]]:

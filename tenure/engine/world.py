@@ -455,6 +455,7 @@ class World:
         self.jobs: i64 = 0  # live
         self.bytes: i64 = 0  # of their payloads, in memory
         self.staged_jobs: i64 = 0
+        self.loaded_ms: i64 = 0  # when a load last grew or was let in, of the elapsed time
         self.terminal_jobs: i64 = 0
         self.terminal_bytes: i64 = 0
         self.settings.jobs_max = bound.LIVE_JOBS_MAX

@@ -1,15 +1,18 @@
-"""Under a rush the checkpoint lets those go first who wait for the disk, as long as the journal is short."""
+"""The checkpoint lets others go first, as long as the journal is short: those who wait for the disk under a rush, and
+loads."""
 
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+import msgspec
 import pytest
 
 from tenure.core.clock import Now
 from tenure.core.job import Options
-from tenure.core.request import Batch
+from tenure.core.request import PUBLISH, STAGE, Batch, Load
+from tenure.engine.journal import CHUNK, LOAD
 from tenure.store.embedded import checkpoint, sqlite
 from tenure.store.embedded.checkpoint import Checkpoint
 from tenure.store.embedded.sqlite import CHECKPOINT_MS, ORDINARY_PER_MS, SqliteStore
@@ -72,4 +75,61 @@ async def test_long_journal_is_cut_whoever_waits(tmp_path: Path) -> None:
 async def test_ordinary_checkpoint_gives_no_way(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "jobs.db")
     await ended(await checkpointed(store, JOBS // 2))
+    await store.close()
+
+
+# While a load goes on.
+
+
+async def loading(store: SqliteStore, chunks: int = 2) -> None:
+    await store.open(START)
+    for chunk in range(chunks):
+        batch = Batch(Options("q"), [b"x" * 1_000] * 10)
+        await store.load(EVERYBODY, Load(STAGE, "some", 0, "once", chunk, batch), START)
+
+
+def later(ms: int) -> Now:
+    return Now(START.wall_ms + ms, START.elapsed_ms + ms)
+
+
+async def test_checkpoint_waits_while_a_load_goes_on(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await loading(store)
+    with mock.patch.object(sqlite, "LOADING_MS", CHECKPOINT_MS):
+        await store.tick(LATER)
+        had_begun = store._checkpoint is not None
+        await store.load(EVERYBODY, Load(PUBLISH, "some", parts={0: "once"}), LATER)
+        await store.tick(LATER)
+    assert not had_begun
+    assert store._checkpoint is not None
+    await ended(store._checkpoint)
+    with store._file.reading() as content:
+        kinds = [msgspec.msgpack.decode(name)[0] for name, _ in content.entities()]
+    assert LOAD in kinds
+    assert CHUNK not in kinds
+    await store.close()
+
+
+@pytest.mark.parametrize("name", ["LOADING_MS", "JOURNAL_BYTES"])
+async def test_checkpoint_waits_for_no_load_that_stands_still_or_fills_the_journal(name: str, tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await loading(store)
+    with mock.patch.object(sqlite, name, 0):
+        await store.tick(later(CHECKPOINT_MS))
+    assert store._checkpoint is not None
+    await ended(store._checkpoint)
+    await store.close()
+
+
+async def test_checkpoint_saves_large_entities_a_few_at_a_time(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await loading(store, chunks=8)
+    with mock.patch.object(checkpoint, "PORTION_BYTES", 20_000), mock.patch.object(checkpoint, "_Entities") as portion:
+        portion.side_effect = checkpoint._Entities
+        await store.tick(later(CHECKPOINT_MS + sqlite.LOADING_MS))
+        assert store._checkpoint is not None
+        await ended(store._checkpoint)
+    sizes = [sum(len(fact) for _, fact in call.args[0]) for call in portion.call_args_list]
+    assert sum(sizes) > 8 * 10_000
+    assert max(sizes) < 2 * 20_000
     await store.close()

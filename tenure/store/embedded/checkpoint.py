@@ -119,7 +119,7 @@ class Checkpoint:
                 break
             saved += len(sheets)
             await self._put(_Pages(sheets))
-        while entities := unsaved.entities(ENTITIES_PER_PORTION):
+        while entities := unsaved.entities(ENTITIES_PER_PORTION, PORTION_BYTES):
             await self._put(_Entities(entities))
         while outcomes := unsaved.outcomes(PAGES_PER_TURN):
             await self._put(_Outcomes(outcomes))

@@ -43,6 +43,7 @@ LATE_S = 0.01  # that a timer of the loop may be
 RESERVE = 1_000_000
 CHECKPOINT_MS = 500
 CHECKPOINT_BYTES = 16 * 1024 * 1024
+LOADING_MS = 200  # since a load went on: it is waited for no longer
 ORDINARY_PER_MS = 20  # changes: below it what people see in the file is at most a second old
 JOURNAL_BYTES = 128 * 1024 * 1024  # since the last checkpoint began: then no more way is given
 RETRY_MS = 1_000
@@ -516,7 +517,9 @@ class SqliteStore(StoreWithBlobs):
         leaves_room = self._checkpoint is not None and self._checkpoint.leaves_room
         if leaves_room or self._engine.unsaved() or not self._engine.is_taken():
             due = self._checkpoint_at + CHECKPOINT_MS
-            if now.elapsed_ms >= due or self._journal_bytes > CHECKPOINT_BYTES:
+            if self._is_loading():
+                due = max(due, now.elapsed_ms + LOADING_MS)
+            elif now.elapsed_ms >= due or self._journal_bytes > CHECKPOINT_BYTES:
                 self._begin_checkpoint(now)
                 due = now.elapsed_ms + CHECKPOINT_MS
             if next_at is None or due < next_at.elapsed_ms:
@@ -542,7 +545,13 @@ class SqliteStore(StoreWithBlobs):
 
     def _gives_way(self) -> bool:
         """Whether a checkpoint lets those go first who wait for the disk; a long journal has to be cut all the same."""
+        if self._is_loading():
+            return True
         return self._is_rush and self._journal_bytes < JOURNAL_BYTES and any(on_disk for _, on_disk, _ in self._safe)
+
+    def _is_loading(self) -> bool:
+        """Then a checkpoint waits: it would save what was staged, which is gone when it has been let in."""
+        return self._journal_bytes < JOURNAL_BYTES and self._engine.is_loading(LOADING_MS)
 
     # Events that memory does not have any more.
 

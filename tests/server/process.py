@@ -46,6 +46,10 @@ class Process:
         """Its exit code."""
         if self.process.returncode is None:
             self.process.send_signal(number)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """Its exit code, when it ends by itself or was told to: told twice, it may die of it in its last moment."""
         async with asyncio.timeout(START_S):
             rest, _ = await self.process.communicate()
         self.said += rest.decode().splitlines()

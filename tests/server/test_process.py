@@ -59,7 +59,7 @@ async def test_sigterm_ends_waits_and_loses_nothing(tmp_path: Path) -> None:
             answer = await talk.receive()
             assert (answer["reqId"], answer["code"]) == ("wait", "Unavailable")
             assert await talk.ended() == b""
-        assert await server.stop() == 0
+        assert await server.ended() == 0
         for talk in (*waiting, producer):
             await talk.close()
     async with running(tmp_path) as server, talking(server.address) as talk:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from unittest import mock
 
+from tenure.core import bound
 from tenure.core.job import Options
 from tenure.core.request import PUBLISH, STAGE, Batch, Load
 from tenure.store.embedded import sqlite
@@ -16,7 +17,7 @@ from tests.crash.workload import START
 
 ROWS = 20_000
 ROW_BYTES = 1_000
-STEP_ROWS = 1_000  # that a tick does at most
+STEP_ROWS = bound.OTHERS_PER_STEP
 LARGE = bytes(1024 * 1024)
 
 
@@ -64,7 +65,7 @@ async def test_load_is_let_in_by_groups_of_a_bounded_size(tmp_path: Path) -> Non
     assert max(group.size() for group in groups) < 2 * (sqlite.GROUP_JOBS + STEP_ROWS) * ROW_BYTES
 
 
-async def test_load_waits_for_a_disk_that_hangs_and_nothing_else_does(tmp_path: Path) -> None:
+async def test_load_waits_for_a_disk_that_hangs_and_reads_do_not(tmp_path: Path) -> None:
     disk = Disk(keeps_log=False)
     store = SqliteStore(tmp_path / "jobs.db", "relaxed", disk.name)
     await store.open(START)

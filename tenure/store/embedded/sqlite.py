@@ -52,7 +52,7 @@ ROOM_S = 1.0  # that a tick waits for the disk; then it is asked for anew
 EVENT_ROWS = 1_000
 
 
-def _settle(future: "asyncio.Future[None]") -> None:
+def _resolve(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
 
@@ -247,7 +247,7 @@ class SqliteStore(StoreWithBlobs):
         """Or not: a disk that hangs is not waited for."""
         assert self._loop is not None
         room = self._room()
-        timer = self._loop.call_later(ROOM_S, _settle, room)
+        timer = self._loop.call_later(ROOM_S, _resolve, room)
         try:
             with suppress(Unavailable):
                 await room
@@ -468,7 +468,7 @@ class SqliteStore(StoreWithBlobs):
         self._is_lone = len(waiting) == 1
         for position, on_disk, future in waiting:
             if self._is_safe(position, on_disk):
-                _settle(future)
+                _resolve(future)
             else:
                 self._safe.append((position, on_disk, future))
         while self._held and self._is_safe(self._held[0][0], self._mode != "write"):

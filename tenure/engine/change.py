@@ -299,8 +299,8 @@ def replay(w: World, q: Queue, job: Job, request: Change) -> Error | None:
         other = q.unique.get(extras.unique_key)
         if other:
             return Conflict(f"job {other} has the unique key now", other)
-    if job.key is not None:
-        other = idempotency.holder_of(q, job.key.task, job.key.key)
+    if job.key:
+        other = idempotency.holder_of(w, q, job.spec.options.task, job.key)
         if other and other != id:
             return Conflict(f"job {other} has the idempotency key now", other)
     verdict = dependency.GO
@@ -348,8 +348,8 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
         side.metadata = request.metadata
     if request.tags is not None:
         side.tags = request.tags
-    if job.key is not None and not job.key.held:
-        idempotency.hold(w, q, job, job.key.key, w.wall_ms + job.spec.options.idempotency_ttl_ms)
+    if job.key and not idempotency.is_held(w, job):
+        idempotency.hold(w, q, job, job.key, w.wall_ms + job.spec.options.idempotency_ttl_ms)
     if side.extras is not None:
         take_keys(w, q, job, Extras(unique_key=side.extras.unique_key))  # others it kept, or they are over
         if side.extras.depends_on:

@@ -52,7 +52,7 @@ def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple
             if kept is not None and kept[2] > w.wall_ms:
                 return kept[0], kept[1]
     if extras.idempotency_key:
-        id = idempotency.holder_of(q, options.task, extras.idempotency_key)
+        id = idempotency.holder_of(w, q, options.task, extras.idempotency_key)
         if id:
             return id, COMPLETED
     if extras.unique_key and q.unique is not None:

@@ -40,7 +40,7 @@ from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, IdempotencyKey, Job, Lease
-from tenure.engine.load import drop_chunks, let_in, let_in_run, mark_load
+from tenure.engine.load import has_let_in, let_in, let_in_run, mark_load
 from tenure.engine.parking import settle_limits, top_up
 from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
 from tenure.engine.query import matches
@@ -300,7 +300,7 @@ def _forget_load(w: World, alarm: Alarm) -> None:
     if name is None:
         return
     staged = w.loads.get(name)
-    if staged is not None and staged.published and not staged.done:
+    if staged is not None and staged.published and (not staged.done or staged in w.let_in):
         w.wall.add(Alarm(w.wall_ms + DAY_MS, kinds.LOAD, alarm.id))
         return
     del w.load_names[int(alarm.id)]
@@ -487,8 +487,7 @@ def _publish(w: World, owed: Owed, budget: i64) -> i64:
             owed.batches.pop(0)
             owed.at = 0
     if not owed.batches:
-        staged.done = True
-        drop_chunks(w, staged)
+        has_let_in(w, staged)
         w.owed.popleft()
     return budget
 

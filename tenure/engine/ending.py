@@ -180,8 +180,7 @@ def finish(w: World, q: Queue, job: Job, state: i32, reason: str) -> None:
     if side is not None:
         side.reason = reason
         finish_side(w, q, job)
-    if job.key is not None:
-        idempotency.has_ended(w, job)
+    idempotency.has_ended(w, job)
     keep(w, q, job)
 
 

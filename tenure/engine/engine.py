@@ -35,7 +35,7 @@ from tenure.engine.configure import configure, see_worker
 from tenure.engine.duty import BUDGET, finish_step, forget_watch, ring_alarms
 from tenure.engine.enqueue import enqueue
 from tenure.engine.job import Job
-from tenure.engine.load import load
+from tenure.engine.load import drop_chunks, load
 from tenure.engine.place import side_of
 from tenure.engine.redo import take
 from tenure.engine.scan import scan
@@ -79,6 +79,20 @@ class Engine:
     def take_unsaved(self) -> Unsaved:
         """What is in records and not in a checkpoint yet; from now on it counts as saved."""
         return Unsaved(self._w)
+
+    def has_let_in(self) -> bool:
+        """Whether there are chunks of which all jobs were let in."""
+        return bool(self._w.let_in)
+
+    def drop_let_in(self) -> None:
+        """Drop those chunks: after the record that quotes the last of them, before the checkpoint that saves their
+        jobs."""
+        w = self._w
+        assert not w.journal.bundles, "a record that quotes a chunk has to say so before the chunk goes"
+        let_in = w.let_in
+        w.let_in = []
+        for staged in let_in:
+            drop_chunks(w, staged)
 
     def untaken(self) -> int:
         """About how many jobs changed since `take`."""

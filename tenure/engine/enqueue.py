@@ -4,7 +4,7 @@ Each item is checked and decided on its own: bad input, duplicates, dependencies
 them one test. Nothing is changed for an item that is refused; an atomic batch is first decided as a whole (`rehearse`).
 """
 
-from typing import cast
+from typing import Final, cast
 
 from mypy_extensions import i32, i64
 
@@ -25,17 +25,22 @@ from tenure.core.state import (
 from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.atomic import rehearse
 from tenure.engine.blob import put_payload
+from tenure.engine.bundle import Bundle
 from tenure.engine.check import check_item, content_bytes, expiry_time, held_bytes, run_time
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
-from tenure.engine.idempotency import hold, holder_of
+from tenure.engine.idempotency import KeysOfRun
 from tenure.engine.job import LINE, Job, Side, Spec
+from tenure.engine.journal import Entity
+from tenure.engine.line import Line
 from tenure.engine.place import make_ready, wait_until
 from tenure.engine.removal import drop_unused
 from tenure.engine.ring import activate
 from tenure.engine.room import NOTHING_AHEAD, has_bytes, overload, room_for, spend_rates
 from tenure.engine.world import Queue, World
+
+BUNDLE_MIN: Final = 16  # jobs; fewer stand in line by themselves
 
 
 def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
@@ -146,7 +151,7 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
     options = spec.options
     q = w.queues[spec.queue]
     payloads: list[object] = cast("list[object]", batch.payloads)
-    keys = batch.keys
+    keys = KeysOfRun(w, q, options.task, batch.keys)
     payload_max: i64 = w.payload_bytes_max
     now: i64 = w.wall_ms
     until: i64 = now + options.idempotency_ttl_ms
@@ -164,8 +169,7 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
         payload = payloads[at]
         if not isinstance(payload, bytes) or len(payload) > payload_max:
             break
-        key = "" if keys is None else keys[at]
-        if key and holder_of(q, options.task, key):
+        if not keys.take(at, id + 1):
             break
         id += 1
         job = Job(id, spec, payload, now, priority, rank)
@@ -173,8 +177,9 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
         number = number - 1 if lifo else number + 1
         job.number = number
         job.place = LINE
-        if key:
-            hold(w, q, job, key, until)
+        if keys.last:
+            job.key = keys.last
+            job.key_until = until
         index.add(job)
         if lifo:
             line.push(job)
@@ -195,6 +200,65 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
         w.number_low = number
     else:
         w.number_high = number
+    w.journal.born_in_a_row(id - count + 1, id)
+    w.journal.bytes += size
+    _count_in(w, q, spec, count, size)
+    return count
+
+
+def take_bundle(w: World, spec: Spec, batch: Batch, first: i64, end: i64, chunk: Entity) -> i64:
+    """As `take_run`, of a staged chunk, for jobs that are not made before somebody looks at them."""
+    options = spec.options
+    q = w.queues[spec.queue]
+    payloads: list[object] = cast("list[object]", batch.payloads)
+    keys = KeysOfRun(w, q, options.task, batch.keys)
+    payload_max: i64 = w.payload_bytes_max
+    log = w.log
+    size: i64 = 0
+    id: i64 = w.last_id
+    at: i64 = first
+    while at < end:
+        payload = payloads[at]
+        if not isinstance(payload, bytes) or len(payload) > payload_max:
+            break
+        if not keys.take(at, id + 1):
+            break
+        id += 1
+        if at == first:
+            log.enqueued(Job(id, spec, payload, w.wall_ms, i32(options.priority), spec.rank), event.ENQUEUED, ENQUEUE)
+        else:
+            log.enqueued_next(len(payload))
+        size += len(payload)
+        at += 1
+    count: i64 = at - first
+    if count == 0:
+        return 0
+    bundle = Bundle(spec, batch, first, w.last_id + 1, count, w.number_high + 1, w.wall_ms, w.journal.on)
+    w.last_id = id
+    w.number_high += count
+    w.index.add_bundle(bundle)
+    line = q.order.line(spec.rank)
+    if count < BUNDLE_MIN:
+        _stand_alone(w, line, bundle)
+    else:
+        line.append_bundle(bundle, w.index)
+    w.journal.bundled(chunk, bundle)
+    _count_in(w, q, spec, count, size)
+    return count
+
+
+def _stand_alone(w: World, line: Line, bundle: Bundle) -> None:
+    """A chunk of a line for a few jobs would be too dear."""
+    id: i64 = bundle.first
+    while id <= bundle.last():
+        job = w.index.get(id)
+        assert job is not None
+        line.append(job)
+        id += 1
+
+
+def _count_in(w: World, q: Queue, spec: Spec, count: i64, size: i64) -> None:
+    """Jobs that are in line and in the index."""
     q.order.size += count
     spec.jobs += count
     q.ready += count
@@ -204,11 +268,8 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
     q.bytes += size
     t.bytes += size
     w.bytes += size
-    w.journal.born_in_a_row(id - count + 1, id)
-    w.journal.bytes += size
     if not q.in_ring:
         activate(w, q)
-    return count
 
 
 def enqueue_one(

@@ -239,7 +239,7 @@ def _key_of_queue_fact(w: World, entity: Entity) -> Fact | None:
         return None
     key = str(entity[3])
     if entity[0] == journal.IDEMPOTENCY:
-        return idempotency.fact_of(w, q, key, str(entity[4]))
+        return idempotency.fact_of(q, key, str(entity[4]))
     window = None if q.windows is None else q.windows.get(key)
     if window is None:
         return None

@@ -30,7 +30,7 @@ from tenure.core.fact import SideFact
 from tenure.core.job import Extras
 from tenure.core.state import RUNNING
 from tenure.engine.code import Cursor, hold, patch, put, put_bytes, put_signed, put_text
-from tenure.engine.job import ASIDE, NO_SPEC, IdempotencyKey, Job, Lease, Side, Spec
+from tenure.engine.job import ASIDE, NO_SPEC, Job, Lease, Side, Spec
 from tenure.engine.journal import PAGE_BITS
 from tenure.engine.specs import read_spec, spec_fact
 from tenure.engine.world import World
@@ -93,8 +93,7 @@ class Rows:
                 flags = flags | TIMEOUT
         if side is not None:
             flags = flags | SIDE
-        key = job.key
-        if key is not None:
+        if job.key:
             flags = flags | KEYED
         if job.aged:
             flags = flags | AGED
@@ -130,9 +129,9 @@ class Rows:
             put_bytes(out, job.payload)
         if side is not None:
             put_bytes(out, _pack(side_fact(job, side)))
-        if key is not None:
-            put_text(out, key.key)
-            self._time(key.due_ms if key.held else 0)
+        if job.key:
+            put_text(out, job.key)
+            self._time(job.key_until)
 
     def finish(self) -> None:
         out = self._out
@@ -361,10 +360,8 @@ class RowReader:
                 side.stream_bytes = before.stream_bytes
             job.side = side
         if flags & KEYED:
-            key = cursor.text()
-            until: i64 = _time(cursor, base)
-            job.key = IdempotencyKey(until, 0, job.spec.queue, job.spec.options.task, key, id)
-            job.key.held = until > 0
+            job.key = cursor.text()
+            job.key_until = _time(cursor, base)
         return job.number
 
     def _spec(self, fact: bytes) -> Spec:

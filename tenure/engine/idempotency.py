@@ -1,105 +1,172 @@
 """Idempotency keys: of a queue and task, held while their job lives, and for their time from when it was enqueued.
 
-A job knows its key (`Job.key`), and its row says until when it holds it: a job with a key costs the journal no more
-than its row. When the job goes before its key does, the key is written down by itself.
+A job knows its key and until when it holds it (`Job.key`, `Job.key_until`), and its row says both: a job with a key
+costs the journal no more than its row. Nothing happens when the time is over: an ended job's key is free from then on
+because the clock says so, and whoever takes it makes the old holder let go. When the job goes before its key does, the
+key is kept and written down by itself, with an alarm for its end.
 """
 
 from mypy_extensions import i64
 
 from tenure.core.state import is_terminal
+from tenure.engine.holders import Holders
 from tenure.engine.job import IdempotencyKey, Job
 from tenure.engine.journal import IDEMPOTENCY
 from tenure.engine.world import Queue, World
 
 
-def holder_of(q: Queue, task: str, key: str) -> int:
+def holder_of(w: World, q: Queue, task: str, key: str) -> int:
     """The job that has the key, also when it is gone; 0 when the key is free."""
-    if q.idempotent is None:
+    left = _left_of(q, task)
+    if left is not None:
+        entry = left.get(key)
+        if entry is not None:
+            return int(entry.job)
+    holders = holders_of(q, task)
+    if holders is None:
         return 0
-    keys = q.idempotent.get(task)
-    if keys is None:
+    id: i64 = holders.find(key)
+    if id == 0:
         return 0
-    entry = keys.get(key)
-    return 0 if entry is None else int(entry.job)
+    job = w.index.get(id)
+    assert job is not None
+    return int(id) if is_held(w, job) else 0
+
+
+def is_held(w: World, job: Job) -> bool:
+    return job.key_until > 0 and (job.key_until > w.wall_ms or not is_terminal(int(job.state)))
+
+
+def holders_of(q: Queue, task: str) -> Holders | None:
+    return None if q.holders is None else q.holders.get(task)
+
+
+def _left_of(q: Queue, task: str) -> dict[str, IdempotencyKey] | None:
+    return None if q.left_keys is None else q.left_keys.get(task)
+
+
+def open_holders(w: World, q: Queue, task: str) -> Holders:
+    if q.holders is None:
+        q.holders = {}
+    holders = q.holders.get(task)
+    if holders is None:
+        holders = Holders(w.index)
+        q.holders[task] = holders
+    return holders
 
 
 def hold(w: World, q: Queue, job: Job, key: str, until: i64) -> None:
     """The job has the key, which is free, from now on."""
-    job.key = enter(w, q, job.spec.options.task, key, job.id, until)
+    holders = open_holders(w, q, job.spec.options.task)
+    before: i64 = holders.find(key)
+    if before:
+        last = w.index.get(before)
+        assert last is not None
+        holders.drop(key, before)
+        last.key_until = 0
+    job.key = key
+    job.key_until = until
+    holders.put(key, job.id)
 
 
-def enter(w: World, q: Queue, task: str, key: str, job: i64, until: i64) -> IdempotencyKey:
-    if q.idempotent is None:
-        q.idempotent = {}
-    keys = q.idempotent.get(task)
+class KeysOfRun:
+    """The keys of jobs that come in a row, taken one by one as long as they are nobody's."""
+
+    def __init__(self, w: World, q: Queue, task: str, keys: list[str] | None) -> None:
+        self._w = w
+        self._q = q
+        self._task = task
+        self._keys = keys
+        self._left = _left_of(q, task)
+        self._holders = holders_of(q, task)
+        self.last = ""  # the key that was taken last
+
+    def take(self, at: i64, id: i64) -> bool:
+        """Whether the key in that place was free for sure and is the job's now, or there is none."""
+        if self._keys is None:
+            return True
+        key = self._keys[at]
+        self.last = key
+        if not key:
+            return True
+        if self._left is not None and key in self._left:
+            return False
+        holders = self._holders
+        if holders is None:
+            holders = open_holders(self._w, self._q, self._task)
+            self._holders = holders
+        return holders.put_new(key, id)
+
+
+def hold_again(w: World, q: Queue, job: Job) -> None:
+    """As its facts say. Of an ended job they may be older than the end of its time, which nobody wrote down."""
+    if not is_held(w, job):
+        job.key_until = 0
+        return
+    open_holders(w, q, job.spec.options.task).put(job.key, job.id)
+
+
+def has_ended(w: World, job: Job) -> None:
+    """The job has: its key is kept on until its time is over; if it is over already, the key is free."""
+    if 0 < job.key_until <= w.wall_ms:
+        _let_go(w.queues[job.spec.queue], job)
+
+
+def _let_go(q: Queue, job: Job) -> None:
+    holders = holders_of(q, job.spec.options.task)
+    assert holders is not None and q.holders is not None
+    holders.drop(job.key, job.id)
+    job.key_until = 0
+    if holders.size == 0:
+        del q.holders[job.spec.options.task]
+        if not q.holders:
+            q.holders = None
+
+
+def outlive(w: World, q: Queue, job: Job) -> None:
+    """The job goes; a key that it holds stays for its time."""
+    until: i64 = job.key_until
+    if until == 0:
+        return
+    _let_go(q, job)
+    if until > w.wall_ms:
+        entry = leave(w, q, job.spec.options.task, job.key, job.id, until)
+        _mark(w, q, entry)
+
+
+def leave(w: World, q: Queue, task: str, key: str, job: i64, until: i64) -> IdempotencyKey:
+    """The key of a job that is gone."""
+    if q.left_keys is None:
+        q.left_keys = {}
+    keys = q.left_keys.get(task)
     if keys is None:
         keys = {}
-        q.idempotent[task] = keys
+        q.left_keys[task] = keys
     entry = IdempotencyKey(until, w.next_alarm_id(), q.number, task, key, job)
     keys[key] = entry
     w.wall.add(entry)
     return entry
 
 
-def remember(q: Queue, job: Job, key: str) -> None:
-    """The job had the key, which is another's by now or nobody's."""
-    job.key = IdempotencyKey(0, 0, q.number, job.spec.options.task, key, job.id)
-    job.key.held = False
-
-
-def hold_again(w: World, q: Queue, job: Job) -> None:
-    """As its facts say. Of an ended job they may be older than the end of its time, which nobody wrote down."""
-    entry = job.key
-    assert entry is not None
-    if is_terminal(int(job.state)) and entry.due_ms <= w.wall_ms:
-        entry.held = False
-    if entry.held:
-        hold(w, q, job, entry.key, entry.due_ms)
-
-
 def has_rung(w: World, entry: IdempotencyKey) -> None:
-    """Its time is over; while its job lives it holds on, and goes with the job's end."""
-    job = w.index.get(entry.job)
-    if entry.held and (job is None or is_terminal(int(job.state))):
-        _free(w, entry, job)
-
-
-def has_ended(w: World, job: Job) -> None:
-    """The job has: its key is kept on until its time is over; if it is over already, the key is free."""
-    entry = job.key
-    if entry is not None and entry.held and not entry.live:
-        _free(w, entry, job)
-
-
-def _free(w: World, entry: IdempotencyKey, job: Job | None) -> None:
-    entry.held = False
+    """Its time is over."""
     q = w.queues[entry.queue]
-    assert q.idempotent is not None
-    keys = q.idempotent[entry.task]
+    assert q.left_keys is not None
+    keys = q.left_keys[entry.task]
     del keys[entry.key]
     if not keys:
-        del q.idempotent[entry.task]
-        if not q.idempotent:
-            q.idempotent = None
-    if job is None:
-        _mark(w, q, entry)
-
-
-def outlive(w: World, q: Queue, job: Job) -> None:
-    """The job goes; a key that it holds stays."""
-    entry = job.key
-    if entry is not None and entry.held:
-        _mark(w, q, entry)
+        del q.left_keys[entry.task]
+        if not q.left_keys:
+            q.left_keys = None
+    _mark(w, q, entry)
 
 
 def _mark(w: World, q: Queue, entry: IdempotencyKey) -> None:
     w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, entry.task, entry.key))
 
 
-def fact_of(w: World, q: Queue, task: str, key: str) -> dict[str, object] | None:
-    """What is written down of the key by itself: nothing while its job is there."""
-    keys = None if q.idempotent is None else q.idempotent.get(task)
-    entry = None if keys is None else keys.get(key)
-    if entry is None or w.index.get(entry.job) is not None:
-        return None
-    return {"job": int(entry.job), "due": int(entry.due_ms)}
+def fact_of(q: Queue, task: str, key: str) -> dict[str, object] | None:
+    """What is written down of a key by itself: nothing while its job is there."""
+    left = _left_of(q, task)
+    entry = None if left is None else left.get(key)
+    return None if entry is None else {"job": int(entry.job), "due": int(entry.due_ms)}

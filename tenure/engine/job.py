@@ -21,6 +21,7 @@ ASIDE: Final = 2  # in its queue's order for one task
 PARKED: Final = 3  # waits for a limit key
 MEMBER: Final = 4  # waits in its group
 TIMED: Final = 5  # an alarm will make it ready
+BUNDLED: Final = 6  # of a stand-in for jobs in line that nobody has looked at, see engine.bundle
 
 NO_IDS: Final[list[int]] = []  # of leases that need no list; never appended to
 
@@ -94,7 +95,7 @@ class Lease(Alarm):
 
 @mypyc_attr(acyclic=True)
 class IdempotencyKey(Alarm):
-    """See `engine.idempotency`. `held` until its time is over and its job has ended."""
+    """The key of a job that is gone, until its time is over; see `engine.idempotency`."""
 
     def __init__(self, due_ms: i64, id: i64, queue: i64, task: str, key: str, job: i64) -> None:
         super().__init__(due_ms, IDEMPOTENCY, id)
@@ -102,7 +103,6 @@ class IdempotencyKey(Alarm):
         self.task = task
         self.key = key
         self.job: i64 = job
-        self.held: bool = True
 
 
 @mypyc_attr(acyclic=True)
@@ -192,7 +192,9 @@ class Job:
         self.stored: bool = False
         self.rewritten: bool = False
         self.gone: bool = False
-        self.key: IdempotencyKey | None = None  # the one it holds, or held
+        # Its idempotency key, and until when it holds it; 0 when it never did or does not any more.
+        self.key: str = ""
+        self.key_until: i64 = 0
         self.side: Side | None = None
         self.lease: Lease | None = None  # the live one, or the last
         self.alarm: Alarm | None = None  # run_at while waiting for it, the timeout while running

@@ -15,6 +15,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from tenure.core.record import StreamItem
+from tenure.engine.bundle import Bundle
 from tenure.engine.job import Job
 
 # Kinds of entities. Numbers are never used again for something else.
@@ -39,13 +40,16 @@ Entity = tuple[object, ...]
 # A page of the checkpoint: jobs whose ids share these high bits. Outcomes of removed jobs are in pages of 1,024.
 PAGE_BITS: Final = 6
 
+EVENT_BYTES: Final = 8  # about what the event of a job in a bundle has
+
 
 class Journal:
     def __init__(self) -> None:
         self.on: bool = False
         self.touched: list[Job] = []
         self.ranges: list[int] = []  # first and last id of jobs that came in a row
-        self.in_rows: i64 = 0  # how many those are
+        self.bundles: list[tuple[Entity, Bundle]] = []  # jobs that came as rows of a chunk
+        self.in_rows: i64 = 0  # how many came in a row or a bundle
         self.bytes: i64 = 0  # of content that the next record has
         self.gone: list[int] = []  # first id, count, tenant, state
         self.output: list[tuple[int, int, StreamItem]] = []  # job, kind, item
@@ -63,7 +67,7 @@ class Journal:
         self.silenced: list[int] = []  # removed jobs that had output
 
     def is_empty(self) -> bool:
-        return not (self.touched or self.ranges or self.gone or self.output or self.entities)
+        return not (self.touched or self.ranges or self.bundles or self.gone or self.output or self.entities)
 
     def size(self) -> int:
         return len(self.touched) + len(self.entities) + int(self.in_rows)
@@ -77,6 +81,12 @@ class Journal:
             self.ranges.append(int(first))
             self.ranges.append(int(last))
             self.in_rows += last - first + 1
+
+    def bundled(self, chunk: Entity, bundle: Bundle) -> None:
+        if self.on:
+            self.bundles.append((chunk, bundle))
+            self.in_rows += bundle.count
+            self.bytes += bundle.count * EVENT_BYTES
 
     def touch(self, job: Job) -> None:
         if not job.dirty:

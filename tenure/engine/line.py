@@ -2,7 +2,8 @@
 
 A line is a list of chunks of at most 2,048 jobs. Appending at the back and taking from the front touch one chunk; a job
 that comes back to its old place, or leaves from the middle, is found by bisection. Nothing is marked and skipped later:
-what is not in line is not there.
+what is not in line is not there. A bundle of jobs that nobody has looked at is a chunk of its own with a stand-in; it
+is opened when one of them is wanted.
 
 `Line` is sorted by (rank, number). `Members`, the waiting jobs of a group, by when they joined. `Order` is what a claim
 takes from: one line per rank, and a small heap of the ranks present.
@@ -13,7 +14,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from tenure.engine.job import NO_JOB, Job
+from tenure.engine.bundle import Bundle, StandIn
+from tenure.engine.index import Index
+from tenure.engine.job import BUNDLED, NO_JOB, Job
 
 CHUNK: Final = 1024
 CHUNK_MAX: Final = 2048
@@ -26,6 +29,7 @@ class Line:
         self.chunks: list[list[Job]] = []
         self.head: i64 = 0  # chunks[0][:head] are NO_JOB; all of it when the line is empty
         self.size: i64 = 0
+        self._index: Index | None = None  # where jobs of its bundles are
 
     def before(self, a: Job, b: Job) -> bool:
         return a.number < b.number if a.rank == b.rank else a.rank < b.rank
@@ -43,19 +47,50 @@ class Line:
         chunks = self.chunks
         if chunks:
             last = chunks[-1]
-            if len(last) < CHUNK:
+            if len(last) < CHUNK and last[-1].place != BUNDLED:
                 last.append(job)
                 return
         chunks.append([job])
 
+    def append_bundle(self, bundle: Bundle, index: Index) -> None:
+        """Jobs that stand behind all others."""
+        if self.size == 0:
+            self.chunks = []
+            self.head = 0
+        self._index = index
+        self.size += bundle.count
+        self.chunks.append([StandIn(bundle)])
+
+    def _open(self, at: i64) -> list[Job]:
+        """The chunk with its jobs."""
+        chunk = self.chunks[at]
+        stand_in = chunk[-1]
+        if stand_in.place != BUNDLED:
+            return chunk
+        assert isinstance(stand_in, StandIn) and self._index is not None
+        bundle = stand_in.bundle
+        jobs: list[Job] = []
+        id: i64 = bundle.first
+        while id <= bundle.last():
+            job = self._index.get(id)
+            assert job is not None, "a job in line is gone"
+            jobs.append(job)
+            id += 1
+        self.chunks[at] = jobs
+        return jobs
+
     def first(self) -> Job:
         """The first job; the line must not be empty."""
-        return self.chunks[0][self.head]
+        job = self.chunks[0][self.head]
+        return self._open(0)[0] if job.place == BUNDLED else job
 
     def pop(self) -> Job:
         chunk = self.chunks[0]
         head: i64 = self.head
         job = chunk[head]
+        if job.place == BUNDLED:
+            chunk = self._open(0)
+            job = chunk[0]
         self.size -= 1
         if head + 1 < len(chunk) or (self.size == 0 and head < KEPT_MAX):
             chunk[head] = NO_JOB
@@ -68,7 +103,7 @@ class Line:
     def remove(self, job: Job) -> None:
         """Take out a job that is in the line."""
         at = self._chunk_of(job)
-        chunk = self.chunks[at]
+        chunk = self._open(at)
         low: i64 = self.head if at == 0 else 0
         place = self._bisect(chunk, low, job)
         assert chunk[place] is job, "the line does not hold this job at its place"
@@ -87,24 +122,30 @@ class Line:
         ahead: i64 = 0
         i: i64 = 0
         while i < at:
-            ahead += len(self.chunks[i]) - (self.head if i == 0 else 0)
+            ahead += len(self._open(i)) - (self.head if i == 0 else 0)
             if ahead > limit:
                 return -1
             i += 1
         low: i64 = self.head if at == 0 else 0
-        ahead += self._bisect(self.chunks[at], low, job) - low
+        ahead += self._bisect(self._open(at), low, job) - low
         return ahead if ahead <= limit else -1
 
     def jobs(self) -> list[Job]:
-        """All jobs in order; for reading and checking, not for the hot path."""
+        """All jobs in order; for reading and checking, not for the hot path. Nothing is opened: those that are not made
+        yet are copies."""
         found: list[Job] = []
         for at, chunk in enumerate(self.chunks):
-            found.extend(chunk[self.head :] if at == 0 else chunk)
+            stand_in = chunk[-1]
+            if isinstance(stand_in, StandIn):
+                assert self._index is not None
+                found.extend(self._index.peek_all(stand_in.bundle.first, stand_in.bundle.last()))
+            else:
+                found.extend(chunk[self.head :] if at == 0 else chunk)
         return found
 
     def _insert(self, job: Job) -> None:
         at = self._chunk_of(job)
-        chunk = self.chunks[at]
+        chunk = self._open(at)
         if at == 0 and self.head > 0:
             if self.before(job, chunk[self.head]):
                 self.head -= 1

@@ -15,7 +15,7 @@ from tenure.engine import journal
 from tenure.engine.alarm import LOAD, Alarm
 from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
 from tenure.engine.check import check_content, held_bytes
-from tenure.engine.enqueue import enqueue_one, spec_of_run, take_run
+from tenure.engine.enqueue import enqueue_one, spec_of_run, take_bundle, take_run
 from tenure.engine.past import bring_in, check_pasts
 from tenure.engine.staged import Given, Key, Staged, numbers
 from tenure.engine.world import DAY_MS, HOUR_MS, OWED_PUBLISH, Owed, World
@@ -195,10 +195,15 @@ def let_in_run(w: World, staged: Staged, key: Key, batch: Batch, at: i64, most: 
         spec = None
     if spec is None:
         return 0
-    ids: list[int] = []
-    count = take_run(w, spec, batch, at, min(len(batch.payloads), at + most), ids)
+    before: i64 = w.last_id
+    end: i64 = min(len(batch.payloads), at + most)
+    if spec.options.lifo:
+        count = take_run(w, spec, batch, at, end, [])
+    else:
+        count = take_bundle(w, spec, batch, at, end, (journal.CHUNK, staged.tenant, staged.load_id, *key))
     if count > 0:
-        staged.given_of(key).add_run(ids[0], len(ids))
+        staged.is_quoted = True
+        staged.given_of(key).add_run(int(before + 1), int(count))
         staged.new += count
         w.staged_jobs -= count
         staged.jobs -= count
@@ -233,8 +238,17 @@ def _outcomes(given: Given) -> tuple[LoadedRow, ...]:
     return tuple(rows)
 
 
+def has_let_in(w: World, staged: Staged) -> None:
+    """All jobs of a published load. Chunks that records of the journal quote stay until the next checkpoint begins: it
+    saves their jobs before it drops them."""
+    staged.done = True
+    if staged.is_quoted and w.journal.on:
+        w.let_in.append(staged)
+    else:
+        drop_chunks(w, staged)
+
+
 def drop_chunks(w: World, staged: Staged) -> None:
-    """All jobs of a published load have been let in."""
     mark_load(w, staged)
     let_go_of_load(w, staged)
     staged.chunks = {}
@@ -263,6 +277,7 @@ def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -
     staged.jobs = cast("int", fact["jobs"])
     staged.published = bool(fact["published"])
     staged.done = bool(fact["done"])
+    staged.is_quoted = staged.published
     for pair in cast("list[list[object]]", fact["parts"]):
         staged.parts[cast("int", pair[0])] = str(pair[1])
     staged.rows = cast("int", fact["rows"])
@@ -277,6 +292,8 @@ def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -
 
 
 def go_on_publishing(w: World, staged: Staged, fact: dict[str, object]) -> None:
+    if staged.done and staged.chunks:
+        w.let_in.append(staged)
     if not staged.published or staged.done:
         return
     batches = list(staged.chunks.values())

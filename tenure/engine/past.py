@@ -147,7 +147,7 @@ def _insert(w: World, spec: Spec, payload: bytes | Blob, extras: Extras, past: P
     if held.idempotency_key:
         idempotency.hold(w, q, job, held.idempotency_key, _idempotent_until(spec, past))
     elif extras.idempotency_key:
-        idempotency.remember(q, job, extras.idempotency_key)
+        job.key = extras.idempotency_key  # another's by now, or nobody's
     if is_terminal(_code_of(past)):
         _end(w, q, job, side, past)
     else:

@@ -1,7 +1,7 @@
 """Records of the journal: all that changed since the last one, as it is now.
 
-Format, version 1; numbers and texts as in `engine.code`. Everything a record says is absolute, so that the journal can
-be read over pages of a checkpoint that are newer than its beginning.
+Format, version 1 or, with BUNDLES, 2; numbers and texts as in `engine.code`. Everything a record says is absolute, so
+that the journal can be read over pages of a checkpoint that are newer than its beginning.
 
     record   version u8 · wall i64 · elapsed i64 · the numbers given so far, i64 each (NUMBERS) · sections
     section  tag u8 · size u32 · body; a reader passes over tags that it does not know
@@ -10,6 +10,9 @@ be read over pages of a checkpoint that are newer than its beginning.
              state, tenant
     OUTPUT   msgpack: [[job, kind, offset, at, data], ...]
     ENTITIES msgpack: [[name, ...], fact or nil], ...; see engine.entity
+    BUNDLES  msgpack: [[name of a chunk, first row, count, first id, first ready number, time], ...]: jobs that are rows
+             of it. It is read after ENTITIES and before ROWS. A chunk that is gone was dropped by a checkpoint that had
+             saved all of its jobs
 
 To change it: a new section for something new; another version, with the reader of the old one kept, for what was
 there.
@@ -29,11 +32,13 @@ from tenure.engine.journal import PAGE_BITS, Journal
 from tenure.engine.world import World
 
 VERSION: Final = 1
+VERSION_QUOTING: Final = 2  # with BUNDLES, which no reader may pass over
 
 ROWS: Final = 1
 GONE: Final = 2
 OUTPUT: Final = 3
 ENTITIES: Final = 4
+BUNDLES: Final = 5
 
 NUMBERS: Final = 8
 HEAD_BYTES: Final = 1 + 8 * (2 + NUMBERS)
@@ -47,8 +52,13 @@ def take(w: World) -> bytes:
     if journal.is_empty():
         return b""
     journal.bytes = 0
+    journal.in_rows = 0
     out = BytesWriter()
-    _put_head(out, w)
+    _put_head(out, w, VERSION_QUOTING if journal.bundles else VERSION)
+    if journal.bundles:
+        size = _begin_section(out, BUNDLES)
+        _take_bundles(journal, out)
+        _end_section(out, size)
     if journal.touched or journal.ranges:
         size = _begin_section(out, ROWS)
         _take_rows(w, journal, out)
@@ -86,12 +96,12 @@ def _end_section(out: BytesWriter, size: i64) -> None:
 def head(w: World) -> bytes:
     """A record that says nothing but the time and the numbers given."""
     out = BytesWriter()
-    _put_head(out, w)
+    _put_head(out, w, VERSION)
     return out.getvalue()
 
 
-def _put_head(out: BytesWriter, w: World) -> None:
-    out.append(u8(VERSION))
+def _put_head(out: BytesWriter, w: World, version: i64) -> None:
+    out.append(u8(version))
     write_i64_le(out, w.wall_ms)
     write_i64_le(out, w.elapsed_ms)
     write_i64_le(out, w.last_id)
@@ -104,11 +114,25 @@ def _put_head(out: BytesWriter, w: World) -> None:
     write_i64_le(out, w.log.seq)
 
 
+def _take_bundles(journal: Journal, out: BytesWriter) -> None:
+    bundles = journal.bundles
+    journal.bundles = []
+    said: list[list[object]] = []
+    for chunk, bundle in bundles:
+        numbers = (bundle.row, bundle.count, bundle.first, bundle.number, bundle.at_ms)
+        said.append([list(chunk), *[int(number) for number in numbers]])
+        page: i64 = bundle.first >> PAGE_BITS
+        while page <= bundle.last() >> PAGE_BITS:
+            journal.unsaved_pages[page] = 1
+            page += 1
+        journal.unsaved_queues[int(bundle.spec.queue)] = 1
+    out.write(_pack(said))
+
+
 def _take_rows(w: World, journal: Journal, out: BytesWriter) -> None:
     rows = Rows(out, w.wall_ms)
     ranges = journal.ranges
     journal.ranges = []
-    journal.in_rows = 0
     index = w.index
     at: i64 = 0
     while at < len(ranges):
@@ -179,9 +203,10 @@ class Sections:
     """A record taken apart: its head, and the body of each section."""
 
     def __init__(self, data: bytes) -> None:
-        if not data or data[0] != VERSION or len(data) < HEAD_BYTES:
+        if not data or data[0] not in (VERSION, VERSION_QUOTING) or len(data) < HEAD_BYTES:
             version = data[0] if data else 0
-            raise ValueError(f"the journal has a record of version {version}, this Tenure reads version {VERSION}")
+            known = f"{VERSION} and {VERSION_QUOTING}"
+            raise ValueError(f"the journal has a record of version {version}, this Tenure reads versions {known}")
         self.wall_ms: i64 = read_i64_le(data, 1)
         self.elapsed_ms: i64 = read_i64_le(data, 9)
         self.numbers: list[int] = [read_i64_le(data, 17 + 8 * at) for at in range(NUMBERS)]
@@ -189,6 +214,7 @@ class Sections:
         self.gone = b""
         self.output = b""
         self.entities = b""
+        self.bundles = b""
         at: i64 = HEAD_BYTES
         while at < len(data):
             tag = data[at]
@@ -203,3 +229,5 @@ class Sections:
                 self.output = body
             elif tag == ENTITIES:
                 self.entities = body
+            elif tag == BUNDLES:
+                self.bundles = body

@@ -357,7 +357,7 @@ def forget_queue(w: World, q: Queue) -> None:
     q.forget = None
     if q is NO_QUEUE or not is_empty(q) or q.settings is not None or q.held_over > 0:
         return
-    if q.idempotent or q.windows:
+    if q.left_keys or q.windows:
         plan_forgetting(w, q)
         return
     t = w.tenants[q.tenant]

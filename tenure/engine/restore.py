@@ -15,7 +15,7 @@ from tenure.core import bound, dependency
 from tenure.core.answer import Answers, Claimed
 from tenure.core.clock import Now
 from tenure.core.record import StreamItem
-from tenure.core.request import KEY, LOG, QUEUE, STORE, TENANT, Configure
+from tenure.core.request import KEY, LOG, QUEUE, STORE, TENANT, Batch, Configure
 from tenure.core.state import BLOCKED, COMPLETED, FAILED, READY, RETRYING, RUNNING, SCHEDULED, is_terminal
 from tenure.core.tenant import DEFAULT_TENANT, Context
 from tenure.core.token import epoch_of
@@ -23,6 +23,7 @@ from tenure.engine import alarm as kinds
 from tenure.engine import entity, idempotency, journal
 from tenure.engine.alarm import Alarm
 from tenure.engine.blob import hold, hold_of_job, hold_of_load, sweep_blob
+from tenure.engine.bundle import Bundle
 from tenure.engine.code import Cursor
 from tenure.engine.configure import configure
 from tenure.engine.dependent import judge
@@ -32,7 +33,7 @@ from tenure.engine.engine import Engine
 from tenure.engine.entity import Fact
 from tenure.engine.eventlog import EventLog
 from tenure.engine.facts import RowReader
-from tenure.engine.job import ASIDE, LINE, MEMBER, Job, Side
+from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, Job, Side
 from tenure.engine.keys import Keys
 from tenure.engine.load import go_on_publishing, restore_load
 from tenure.engine.parking import limit_for
@@ -68,6 +69,8 @@ class Restore:
         self._fenced_epoch = fenced_epoch
         self._rows = RowReader(self._w)
         self._entities: dict[journal.Entity, Fact] = {}
+        self._quoted_fact: Fact | None = None  # the chunk that was read last
+        self._quoted: Batch | None = None
         self._sweeping: dict[int, tuple[Answers, journal.Entity]] = {}  # remembered operations that go on
         self.wall_ms: i64 = 0
         self.elapsed_ms: i64 = 0
@@ -112,6 +115,14 @@ class Restore:
         unsaved = self._w.journal
         sections = Sections(data)
         self.head(sections)
+        if sections.entities:
+            for said in cast("list[list[object]]", _unpack(sections.entities)):
+                name = tuple(cast("list[object]", said[0]))
+                self.entity(name, said[1])
+                unsaved.unsaved_entities[name] = 1
+        if sections.bundles:
+            for said in cast("list[list[object]]", _unpack(sections.bundles)):
+                self._read_bundle(tuple(cast("list[object]", said[0])), cast("list[int]", said[1:]))
         if sections.rows:
             self._rows.read(sections.rows, True)
         if sections.output:
@@ -121,11 +132,29 @@ class Restore:
                 unsaved.unsaved_output.append((cast("int", row[0]), cast("int", row[1]), item))
         if sections.gone:
             self._read_gone(sections.gone, sections.wall_ms)
-        if sections.entities:
-            for said in cast("list[list[object]]", _unpack(sections.entities)):
-                name = tuple(cast("list[object]", said[0]))
-                self.entity(name, said[1])
-                unsaved.unsaved_entities[name] = 1
+
+    def _read_bundle(self, chunk: journal.Entity, numbers: list[int]) -> None:
+        """Rows of a chunk as jobs, unless a page said more of them."""
+        w = self._w
+        row, count, first, number, at_ms = numbers
+        for page in range(first >> journal.PAGE_BITS, (first + count - 1 >> journal.PAGE_BITS) + 1):
+            w.journal.unsaved_pages[page] = 1
+        fact = self._entities.get(chunk)
+        if fact is None:
+            return
+        if self._quoted_fact is not fact:
+            self._quoted_fact = fact
+            self._quoted = entity.read_batch(fact)
+        batch = self._quoted
+        assert batch is not None
+        spec = w.spec(str(chunk[1]), batch.options)
+        bundle = Bundle(spec, batch, row, first, count, number, at_ms, True)
+        for id in range(first, first + count):
+            if w.index.get(id) is None:
+                job = bundle.job(id)
+                job.place = NOWHERE
+                w.index.add(job)
+                spec.jobs += 1
 
     def head(self, sections: Sections) -> None:
         w = self._w
@@ -258,7 +287,7 @@ class Restore:
         side = job.side
         if side is not None:
             _hold(w, q, job, side)
-        if job.key is not None:
+        if job.key:
             idempotency.hold_again(w, q, job)
         if is_terminal(state):
             ended.append(job)
@@ -553,7 +582,7 @@ def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
     if name[0] == journal.IDEMPOTENCY:
         # Before its first release Tenure named task and key in one.
         task, key = (key, str(name[4])) if len(name) > 4 else key.split("\n", 1)
-        idempotency.enter(w, q, task, key, job, due)
+        idempotency.leave(w, q, task, key, job, due)
         return
     window = Window(due, w.next_alarm_id(), q.number, key, job, cast("int", fact["first_at"]), bool(fact["trailing"]))
     if q.windows is None:

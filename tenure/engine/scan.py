@@ -429,7 +429,7 @@ def _plain(value: object) -> object:
 
 def _own(job: Job, name: str) -> str:
     if name == "idempotency_key":
-        return "" if job.key is None else job.key.key
+        return job.key
     extras = None if job.side is None else job.side.extras
     return "" if extras is None else str(getattr(extras, name))
 

@@ -42,6 +42,7 @@ class Staged:
         self.jobs: i64 = 0
         self.published: bool = False
         self.done: bool = False
+        self.is_quoted: bool = False  # jobs of its chunks are in the journal as rows of them
         self.parts: dict[int, str] = {}
         self.rows: i64 = 0
         self.new: i64 = 0

@@ -33,12 +33,14 @@ class Findings:
 
 def verify(w: World) -> list[str]:
     found = Findings()
-    jobs = w.index.scan(0, w.index.size + 1, w.last_id)
+    jobs = w.index.peek_all(1, w.last_id)
     by_queue: dict[int, list[Job]] = {}
     for job in jobs:
         by_queue.setdefault(int(job.spec.queue), []).append(job)
         _verify_job(w, job, found)
     found.expect(len(jobs) == w.index.size, f"index has {len(jobs)} jobs, counts {int(w.index.size)}")
+    for trouble in w.index.check_bundles():
+        found.expect(False, trouble)
     for q in w.queues:
         if q is not NO_QUEUE:
             _verify_queue(w, q, by_queue.get(int(q.number), []), found)
@@ -246,14 +248,21 @@ def _verify_keys(w: World, tenant: i64, jobs: list[Job], found: Findings) -> Non
             and job.side.extras is not None
             and job.side.holds_unique
         }
-        held = {int(job.id) for job in jobs if job.spec.queue == q.number and job.key is not None and job.key.held}
-        for table in ({} if q.idempotent is None else q.idempotent).values():
+        for table in ({} if q.left_keys is None else q.left_keys).values():
             for entry in table.values():
                 own = f"queue {t.name}/{q.name}: idempotency key of job {int(entry.job)}"
                 found.expect(entry.live or entry.due_ms <= w.wall_ms, f"{own} will not end")
-                job_of = w.index.get(entry.job)
-                found.expect(job_of is None or job_of.key is entry, f"{own} is not the one that the job has")
-                held.discard(int(entry.job))
+                found.expect(w.index.get(entry.job) is None, f"{own} is kept by itself, and the job is there")
+        held = {int(job.id): job for job in jobs if job.spec.queue == q.number and job.key_until > 0}
+        for task, holders in ({} if q.holders is None else q.holders).items():
+            ids = holders.ids()
+            found.expect(
+                len(ids) == holders.size, f"queue {t.name}/{q.name}: {len(ids)} keys, counts {int(holders.size)}"
+            )
+            for id in ids:
+                job_of = held.pop(id, None)
+                good = job_of is not None and job_of.spec.options.task == task and holders.has(job_of.key, id)
+                found.expect(good, f"queue {t.name}/{q.name}: job {id} does not have the idempotency key it is said to")
         found.expect(not held, f"queue {t.name}/{q.name}: jobs {sorted(held)} hold idempotency keys of nobody")
         keys = {} if q.unique is None else dict(q.unique.items())
         found.expect(unique == keys, f"queue {t.name}/{q.name}: unique keys {keys} are not {unique}")

@@ -18,6 +18,7 @@ from tenure.core.tenant import ANY_TENANT, OpId
 from tenure.core.token import Mint
 from tenure.engine.alarm import DEBOUNCE, HOLDOVER, WAIT, Alarm, Wheel
 from tenure.engine.eventlog import EventLog
+from tenure.engine.holders import Holders
 from tenure.engine.index import Index, Outcomes
 from tenure.engine.job import IdempotencyKey, Job, Spec
 from tenure.engine.journal import Entity, Journal
@@ -235,7 +236,9 @@ class Queue:
         self.specs_seen: dict[Options, Spec] | None = None
         self.kepts: list[int] = []
         self.unique: Keys | None = None
-        self.idempotent: dict[str, dict[str, IdempotencyKey]] | None = None  # by task
+        # Idempotency keys by task: of jobs, and of jobs that are gone.
+        self.holders: dict[str, Holders] | None = None
+        self.left_keys: dict[str, dict[str, IdempotencyKey]] | None = None
         self.windows: dict[str, Window] | None = None
         # Settings.
         self.settings: Settings | None = None
@@ -470,6 +473,7 @@ class World:
         self.worker_names: dict[int, str] = {}
         self.loads: dict[tuple[str, str], Staged] = {}
         self.load_names: dict[int, tuple[str, str]] = {}
+        self.let_in: list[Staged] = []  # whose chunks the journal quotes
         # What this step leaves behind.
         self.owed: deque[Owed] = deque()
         self.changed_limits: list[int] = []

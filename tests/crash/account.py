@@ -46,13 +46,14 @@ class Enqueued(Call):
     keyed: bool = False
     duplicate: bool = False
     ids: list[int] = field(default_factory=list)
+    name: int = 0  # of a load, whose rows had theirs before the call that publishes them had its number
 
     def keys(self) -> list[str] | None:
         """Idempotency keys that nothing else has."""
-        return [f"{self.number}.{item}" for item in range(self.items)] if self.keyed else None
+        return [f"{self.name or self.number}.{item}" for item in range(self.items)] if self.keyed else None
 
     def payload(self, item: int) -> bytes:
-        return b"%d.%d" % (self.number, item)
+        return b"%d.%d" % (self.name or self.number, item)
 
 
 @dataclass
@@ -97,6 +98,12 @@ class Ledger:
         if not call.duplicate:
             for id in call.ids:
                 self.queue_of[id] = call.queue
+
+    def load_answered(self, call: Enqueued, ids: list[int], moment: int) -> None:
+        call.answered = moment
+        call.ids = ids
+        for id in ids:
+            self.queue_of[id] = call.queue
 
     def claim_answered(self, call: Leased, claimed: Claimed, moment: int) -> None:
         call.answered = moment

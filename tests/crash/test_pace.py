@@ -7,6 +7,7 @@ from unittest import mock
 from tenure.core import bound
 from tenure.core.job import Options
 from tenure.core.request import PUBLISH, STAGE, Batch, Load
+from tenure.engine.journal import EVENT_BYTES
 from tenure.store.embedded import sqlite
 from tenure.store.embedded.sqlite import SqliteStore
 from tenure.store.embedded.writer import Group, Job
@@ -65,6 +66,17 @@ async def test_load_is_let_in_by_groups_of_a_bounded_size(tmp_path: Path) -> Non
     assert max(group.size() for group in groups) < 2 * (sqlite.GROUP_JOBS + STEP_ROWS) * ROW_BYTES
 
 
+async def test_payloads_of_a_load_are_written_once(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await store.open(START)
+    await load(store)
+    await let_in(store)
+    await written(store)
+    size = store._journal_bytes
+    await store.close()
+    assert ROWS * ROW_BYTES < size < 1.1 * ROWS * ROW_BYTES
+
+
 async def test_load_waits_for_a_disk_that_hangs_and_reads_do_not(tmp_path: Path) -> None:
     disk = Disk(keeps_log=False)
     store = SqliteStore(tmp_path / "jobs.db", "relaxed", disk.name)
@@ -73,12 +85,15 @@ async def test_load_waits_for_a_disk_that_hangs_and_reads_do_not(tmp_path: Path)
     await written(store)
     before = await rows_in(store)
     disk.writable.clear()
-    with mock.patch.object(sqlite, "ROOM_S", 0.001):
+    with (
+        mock.patch.object(sqlite, "ROOM_S", 0.001),
+        mock.patch.object(sqlite, "PENDING_BYTES_MAX", 8 * STEP_ROWS * EVENT_BYTES),
+    ):
         for _ in range(3 * ROWS // STEP_ROWS):
             await store.tick(START)
-    waiting = store._in_flight_bytes + store._engine.untaken_bytes()
-    assert before < await rows_in(store) < ROWS
-    assert waiting < sqlite.PENDING_BYTES_MAX + 2 * (sqlite.GROUP_JOBS + STEP_ROWS) * ROW_BYTES
+        waiting = store._in_flight_bytes + store._engine.untaken_bytes()
+        assert before < await rows_in(store) < ROWS
+        assert waiting < sqlite.PENDING_BYTES_MAX + 2 * (sqlite.GROUP_JOBS + STEP_ROWS) * EVENT_BYTES
     disk.writable.set()
     await let_in(store)
     await store.close()

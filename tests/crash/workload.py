@@ -10,7 +10,20 @@ from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import Unavailable
 from tenure.core.job import Extras, Options
-from tenure.core.request import CANCEL, QUEUE, Batch, Change, Claim, Configure, Failure, Pick
+from tenure.core.request import (
+    CANCEL,
+    PUBLISH,
+    QUEUE,
+    READ,
+    STAGE,
+    Batch,
+    Change,
+    Claim,
+    Configure,
+    Failure,
+    Load,
+    Pick,
+)
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_NAMES, SETTLE_RELEASE
 from tenure.store.embedded import checkpoint, sqlite, writer
 from tenure.store.embedded.sqlite import SqliteStore
@@ -60,8 +73,17 @@ class Workload:
         await asyncio.gather(*(self._act(steps) for _ in range(actors)))
 
     async def _act(self, steps: int) -> None:
-        acts = (self.enqueue_one, self.enqueue_keyed, self.enqueue_batch, self.work, self.cancel, self.set, self.tick)
-        for act in self._chance.choices(acts, (4, 3, 3, 8, 1, 1, 3), k=steps):
+        acts = (
+            self.enqueue_one,
+            self.enqueue_keyed,
+            self.enqueue_batch,
+            self.load,
+            self.work,
+            self.cancel,
+            self.set,
+            self.tick,
+        )
+        for act in self._chance.choices(acts, (4, 3, 3, 2, 8, 1, 1, 3), k=steps):
             self.pass_time(self._chance.randrange(60))
             try:
                 await act()
@@ -102,6 +124,33 @@ class Workload:
         batch = Batch(Options(queue), payloads, own, atomic=atomic, keys=call.keys())
         answers = await self._store.enqueue(EVERYBODY, batch, self.now)
         self.ledger.enqueue_answered(call, answers, self._moment())
+
+    async def load(self) -> None:
+        """Two chunks staged, sometimes long before they are published, and let in within the step that publishes."""
+        name = self.ledger.number()
+        sizes = [self._chance.choice((3, 20, 70)) for _ in range(2)]
+        call = Enqueued(0, 0, queue=self._chance.choice(("plain", SHORT)), items=sum(sizes), name=name)
+        call.keyed = self._chance.random() < 0.5
+        keys = call.keys()
+        first = 0
+        for chunk, size in enumerate(sizes):
+            items = range(first, first + size)
+            own = None if keys is None else [keys[item] for item in items]
+            batch = Batch(Options(call.queue), [call.payload(item) for item in items], keys=own)
+            await self._store.load(EVERYBODY, Load(STAGE, f"load-{name}", 0, "w", chunk, batch), self.now)
+            first += size
+            if self._chance.random() < 0.3:
+                await self.tick()
+        call.number = self.ledger.number()
+        call.sent = self._moment()
+        self.ledger.enqueued.append(call)
+        await self._store.load(EVERYBODY, Load(PUBLISH, f"load-{name}", parts={0: "w"}), self.now)
+        answered = self._moment()
+        ids: list[int] = []
+        for chunk in range(len(sizes)):
+            told = await self._store.load(EVERYBODY, Load(READ, f"load-{name}", 0, "w", chunk), self.now)
+            ids += [row.id for row in told.outcomes]
+        self.ledger.load_answered(call, ids, answered)
 
     async def work(self) -> None:
         claimed = await self.claim(self._chance.choice((1, 3, 20)))

@@ -75,7 +75,7 @@ class Producer:
         name = f"{self._name}-{self._loads}"
         for chunk in range(random.randint(1, 3)):
             for writing in ("first", "second")[: random.randint(1, 2)]:
-                count = random.randint(1, 15)
+                count = random.choice((1, 3, 9, 15, 16, 30, 70))
                 batch = Batch(self._plain_options(), [b"l"] * count, keys=self._keys(count))
                 self._world.load(context, Load(request.STAGE, name, 0, writing, chunk, batch))
         if random.random() < 0.7:

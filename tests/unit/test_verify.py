@@ -13,7 +13,9 @@ from tenure.core.tenant import Context
 from tenure.core.token import SECRET_BYTES
 from tenure.engine.alarm import Alarm
 from tenure.engine.engine import Engine
-from tenure.engine.job import LINE, NOWHERE, IdempotencyKey, Job, Lease, Side
+from tenure.engine.holders import Holders
+from tenure.engine.idempotency import leave
+from tenure.engine.job import LINE, NOWHERE, Job, Lease, Side
 from tenure.engine.ring import deactivate
 from tenure.engine.world import Group, Limit, Queue, Tenant, World
 
@@ -102,10 +104,10 @@ class Rig:
         assert found is not None
         return found
 
-    def keys(self, queue: str) -> list[IdempotencyKey]:
-        tables = self.queue(queue).idempotent
+    def holders(self, queue: str) -> Holders:
+        tables = self.queue(queue).holders
         assert tables is not None
-        return [key for table in tables.values() for key in table.values()]
+        return tables["default"]
 
     @property
     def tenant(self) -> Tenant:
@@ -528,21 +530,32 @@ def unique_key_held_by_nobody(rig: Rig) -> None:
 
 @damage("queue acme/keyed")
 def idempotency_key_that_will_not_end(rig: Rig) -> None:
-    for key in rig.keys("keyed"):
-        rig.w.wall.cancel(key)
+    rig.w.wall.cancel(leave(rig.w, rig.queue("keyed"), "default", "j", 0, rig.w.wall_ms + 1))
 
 
-@damage("is not the one that the job has")
+@damage("the job is there")
+def idempotency_key_kept_beside_its_job(rig: Rig) -> None:
+    leave(rig.w, rig.queue("keyed"), "default", "j", rig.keyed, rig.w.wall_ms + 1)
+
+
+@damage("does not have the idempotency key it is said to")
 def idempotency_key_of_another(rig: Rig) -> None:
-    for key in rig.keys("keyed"):
-        key.job = rig.lined[0]
+    rig.holders("keyed").put("j", rig.lined[0])
+
+
+@damage("does not have the idempotency key it is said to")
+def idempotency_key_with_another_text(rig: Rig) -> None:
+    rig.job(rig.keyed).key = "j"
+
+
+@damage("counts 2")
+def idempotency_keys_that_are_miscounted(rig: Rig) -> None:
+    rig.holders("keyed").size += 1
 
 
 @damage("hold idempotency keys of nobody")
 def idempotency_key_that_is_nowhere(rig: Rig) -> None:
-    idempotent = rig.queue("keyed").idempotent
-    assert idempotent is not None
-    idempotent.clear()
+    rig.holders("keyed").drop("i", rig.keyed)
 
 
 # Dependencies and waits.

@@ -1,0 +1,66 @@
+"""Jobs that came in a row and that nobody has looked at yet.
+
+Of a published load all that differs between rows is the payload and the key, and both are in the staged chunk. So its
+jobs are not made when they are let in: the index knows that they are in a bundle, a stand-in is in line for all of
+them, and each is made when it is first asked for. Whoever gets a job from the index or from a line gets a whole one.
+"""
+
+from mypy_extensions import i32, i64, mypyc_attr
+
+from tenure.core.blob import Blob
+from tenure.core.request import Batch
+from tenure.engine.job import BUNDLED, LINE, Job, Spec
+
+
+class Bundle:
+    def __init__(
+        self, spec: Spec, batch: Batch, row: i64, first: i64, count: i64, number: i64, at_ms: i64, is_stored: bool
+    ) -> None:
+        """Rows of the batch from `row` on, as jobs from the id `first` on, with ready numbers from `number` on.
+        `is_stored`: that they are there is in the journal's next record, and a job of it is not dirty."""
+        self.spec = spec
+        self.batch = batch
+        self.row: i64 = row
+        self.first: i64 = first
+        self.count: i64 = count
+        self.number: i64 = number
+        self.at_ms: i64 = at_ms
+        self.is_stored: bool = is_stored
+        self.left: i64 = count  # to be made
+
+    def last(self) -> i64:
+        return self.first + self.count - 1
+
+    def has(self, id: i64) -> bool:
+        return self.first <= id < self.first + self.count
+
+    def job(self, id: i64) -> Job:
+        """As it came in."""
+        step: i64 = id - self.first
+        row: i64 = self.row + step
+        spec = self.spec
+        payload: bytes | Blob = self.batch.payloads[row]
+        assert isinstance(payload, bytes)
+        job = Job(id, spec, payload, self.at_ms, i32(spec.options.priority), spec.rank)
+        job.ready_at = self.at_ms
+        job.number = self.number + step
+        job.place = LINE
+        job.dirty = not self.is_stored
+        job.stored = self.is_stored
+        keys = self.batch.keys
+        if keys is not None and keys[row]:
+            job.key = keys[row]
+            job.key_until = self.at_ms + spec.options.idempotency_ttl_ms
+        return job
+
+
+@mypyc_attr(acyclic=True)
+class StandIn(Job):
+    """In a line, at the place of the last job of its bundle."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        spec = bundle.spec
+        super().__init__(bundle.last(), spec, b"", bundle.at_ms, i32(spec.options.priority), spec.rank)
+        self.number = bundle.number + bundle.count - 1
+        self.place = BUNDLED
+        self.bundle = bundle

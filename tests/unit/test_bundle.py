@@ -1,0 +1,239 @@
+"""Jobs that are made when somebody looks at them are in no way different from those that always were there."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tenure.core import bound
+from tenure.core.clock import Now
+from tenure.core.job import Options
+from tenure.core.request import (
+    CANCEL,
+    DELAY,
+    PRIORITY,
+    PUBLISH,
+    REMOVE,
+    STAGE,
+    UPDATE,
+    Batch,
+    Change,
+    Filter,
+    Load,
+    Settle,
+)
+from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE
+from tenure.core.tenant import Context
+from tenure.engine.engine import Engine
+from tenure.engine.enqueue import BUNDLE_MIN
+from tenure.engine.redo import VERSION, VERSION_QUOTING
+from tenure.engine.restore import Restore
+
+SECRET = bytes(32)
+START = Now(1_700_000_000_000, 0)
+CONTEXT = Context()
+OPTIONS = Options(task="pay")
+
+
+def batch(first: int, count: int) -> Batch:
+    numbers = range(first, first + count)
+    return Batch(OPTIONS, [b"%d" % number for number in numbers], keys=[f"k{number}" for number in numbers])
+
+
+def load(engine: Engine, sizes: list[int], name: str = "load", first: int = 0) -> None:
+    for chunk, size in enumerate(sizes):
+        engine.load(CONTEXT, Load(STAGE, name, 0, "w", chunk, batch(first, size)), START)
+        first += size
+    engine.load(CONTEXT, Load(PUBLISH, name, parts={0: "w"}), START)
+    while engine._w.owed:
+        engine.tick(START)
+
+
+def loaded(sizes: list[int]) -> Engine:
+    engine = Engine(SECRET, 1, START)
+    load(engine, sizes)
+    return engine
+
+
+def enqueued(sizes: list[int]) -> Engine:
+    engine = Engine(SECRET, 1, START)
+    first = 0
+    for size in sizes:
+        engine.enqueue(CONTEXT, batch(first, size), START)
+        first += size
+    return engine
+
+
+def unmade(engine: Engine) -> int:
+    return int(engine._w.index.bundled)
+
+
+Step = Callable[[Engine], object]
+
+
+def some_step(chance: random.Random, last: int, now: Now) -> Step:
+    """Something that can be done to an engine, with what it answers."""
+    id = chance.randint(1, last)
+    count = chance.randint(1, 5)
+    verb = chance.choice((SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE))
+    high = chance.choice((-1, 0, 5))
+
+    def work(engine: Engine) -> object:
+        found = engine.claim(CONTEXT, bound.make_claim(("default",), count, 0, "w"), now)
+        engine.settle(CONTEXT, Settle(verb, found.ids, [found.token] * len(found.ids)), now)
+        return found.ids, found.payloads, found.attempts
+
+    def change(engine: Engine, request: Change) -> object:
+        answers = engine.change(CONTEXT, request, now)
+        return answers.ids, [str(outcome.error) for outcome in (answers.other or {}).values()]
+
+    steps: list[Step] = [
+        work,
+        work,
+        lambda engine: engine.get(CONTEXT, [id], [], now),
+        lambda engine: engine.explain(CONTEXT, last, now),
+        lambda engine: engine.enqueue(CONTEXT, Batch(Options(priority=high), [b"more"] * count), now).ids,
+        lambda engine: engine.enqueue(CONTEXT, batch(id - 1, 1), now).ids,
+        lambda engine: engine.enqueue(CONTEXT, Batch(Options(lifo=True), [b"last first"]), now).ids,
+        lambda engine: change(engine, Change(CANCEL, [id])),
+        lambda engine: change(engine, Change(REMOVE, [id])),
+        lambda engine: change(engine, Change(UPDATE, [id], payload=b"changed")),
+        lambda engine: change(engine, Change(PRIORITY, [id], priority=high)),
+        lambda engine: change(engine, Change(DELAY, [id], run_at=now.wall_ms + 5_000)),
+        lambda engine: engine.find(CONTEXT, Filter(), 7, f"{id}", now),
+        lambda engine: engine.count(CONTEXT, "", now),
+    ]
+    return chance.choice(steps)
+
+
+def all_jobs(engine: Engine, now: Now) -> list[object]:
+    return [job for job in engine.get(CONTEXT, list(range(1, engine.last_id() + 1)), [], now) if job is not None]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bundled_jobs_do_what_single_ones_do(seed: int) -> None:
+    chance = random.Random(seed)
+    sizes = [chance.choice((BUNDLE_MIN - 1, BUNDLE_MIN, 40, 1_100)) for _ in range(3)]
+    bundled, single = loaded(sizes), enqueued(sizes)
+    assert unmade(bundled) > 0 or max(sizes) < BUNDLE_MIN
+    now = START
+    for _ in range(40):
+        now = Now(now.wall_ms + 100, now.elapsed_ms + 100)
+        step = some_step(chance, sum(sizes), now)
+        outcomes = []
+        for engine in (bundled, single):
+            try:
+                outcomes.append(step(engine))
+            except Exception as error:
+                outcomes.append(repr(error))
+        assert outcomes[0] == outcomes[1]
+        assert bundled.verify() == single.verify() == []
+    assert all_jobs(bundled, now) == all_jobs(single, now)
+
+
+def test_check_makes_no_jobs() -> None:
+    engine = loaded([100])
+    assert engine.verify() == []
+    assert unmade(engine) == 100
+
+
+def test_only_jobs_that_are_looked_at_are_made() -> None:
+    engine = loaded([100])
+    engine.get(CONTEXT, [50], [], START)
+    assert unmade(engine) == 99
+    assert engine.verify() == []
+
+
+def test_made_jobs_of_a_bundle_are_let_go_of_with_it() -> None:
+    engine = loaded([2_000])
+    while engine.claim(CONTEXT, bound.make_claim(("default",), 1_000, 0, "w"), START).ids:
+        pass
+    assert unmade(engine) == 0
+    assert all(page.bundles is None for page in engine._w.index._pages.values())
+
+
+class Written:
+    """An engine with its records, and one that was made of them."""
+
+    def __init__(self) -> None:
+        self.engine = Engine(SECRET, 1, START)
+        self.engine.keep_journal()
+        self.records: list[bytes] = []
+
+    def note(self) -> bytes:
+        self.records.append(self.engine.take())
+        return self.records[-1]
+
+    def again(self) -> Engine:
+        restore = Restore(SECRET, 2)
+        for record in self.records:
+            restore.record(record)
+        engine = restore.finish(START, self.engine.last_event(), self.engine.last_id())
+        assert engine.verify() == []
+        return engine
+
+
+def test_record_that_quotes_a_chunk_is_small_and_says_so() -> None:
+    written = Written()
+    written.engine.load(CONTEXT, Load(STAGE, "load", 0, "w", 0, batch(0, 500)), START)
+    assert written.note()[0] == VERSION
+    written.engine.load(CONTEXT, Load(PUBLISH, "load", parts={0: "w"}), START)
+    quoting = written.note()
+    assert quoting[0] == VERSION_QUOTING
+    assert len(quoting) < 500
+    assert all_jobs(written.again(), START) == all_jobs(written.engine, START)
+
+
+def test_chunk_may_be_staged_and_quoted_in_one_record() -> None:
+    written = Written()
+    load(written.engine, [30, 40])
+    written.note()
+    assert all_jobs(written.again(), START) == all_jobs(written.engine, START)
+
+
+def test_what_became_of_quoted_jobs_is_said_over_them() -> None:
+    written = Written()
+    load(written.engine, [30])
+    written.engine.claim(CONTEXT, bound.make_claim(("default",), 3, 0, "w"), START)
+    written.engine.change(CONTEXT, Change(REMOVE, [20]), START)
+    written.note()
+    written.engine.change(CONTEXT, Change(UPDATE, [25], payload=b"changed"), START)
+    written.note()
+    again = written.again()
+    assert all_jobs(again, START) == all_jobs(written.engine, START)
+    assert again.count(CONTEXT, "default", START) == written.engine.count(CONTEXT, "default", START)
+
+
+def test_load_goes_on_where_it_was_and_its_chunks_stay_quoted() -> None:
+    written = Written()
+    for chunk in range(3):
+        written.engine.load(CONTEXT, Load(STAGE, "load", 0, "w", chunk, batch(600 * chunk, 600)), START)
+    written.engine.load(CONTEXT, Load(PUBLISH, "load", parts={0: "w"}), START)
+    written.note()
+    again = written.again()
+    while again._w.owed:
+        again.tick(START)
+    assert again.count(CONTEXT, "default", START)["default"]["ready"] == 1_800
+    assert again.has_let_in()
+    again.take()
+    again.drop_let_in()
+    assert not again.has_let_in()
+    assert again.verify() == []
+
+
+def test_chunk_that_is_gone_adds_nothing_to_what_pages_say() -> None:
+    written = Written()
+    load(written.engine, [30])
+    written.note()
+    unsaved = written.engine.take_unsaved()
+    restore = Restore(SECRET, 2)
+    for sheet in unsaved.sheets(100):
+        restore.page(sheet.facts)
+    quoting = Written()
+    quoting.engine.load(CONTEXT, Load(STAGE, "load", 0, "w", 0, batch(0, 30)), START)
+    quoting.engine.take()
+    quoting.engine.load(CONTEXT, Load(PUBLISH, "load", parts={0: "w"}), START)
+    restore.record(quoting.note())
+    engine = restore.finish(START, 1_000, 1_000)
+    assert engine.verify() == []
+    assert engine.count(CONTEXT, "default", START)["default"]["ready"] == 30

@@ -366,7 +366,7 @@ def check_keys(count: int, keys: list[str]) -> list[str]:
     if len(keys) != count:
         raise InvalidRequest("idempotency_key", len(keys), _one_for_each(count))
     for key in keys:
-        if key:
+        if utf8_bytes(key) > KEY_BYTES_MAX:
             key_text("idempotency_key", key)
     return keys
 

@@ -6,7 +6,6 @@ import msgspec
 from mypy_extensions import i64
 
 from tenure.core import bound
-from tenure.core.blob import Blob
 from tenure.core.error import Conflict, Forbidden, InvalidRequest, Overloaded
 from tenure.core.record import LoadedRow, LoadReport
 from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Batch, Load
@@ -14,7 +13,7 @@ from tenure.core.tenant import ADMIN, Context
 from tenure.engine import journal
 from tenure.engine.alarm import LOAD, Alarm
 from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
-from tenure.engine.check import check_content, held_bytes
+from tenure.engine.check import check_content
 from tenure.engine.enqueue import enqueue_one, spec_of_run, take_bundle, take_run
 from tenure.engine.past import bring_in, check_pasts
 from tenure.engine.staged import Given, Key, Staged, numbers
@@ -99,13 +98,16 @@ def _check_chunk(w: World, batch: Batch) -> i64:
     ):
         if length != count:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
-    payloads: list[object] = list(batch.payloads)
+    payloads: list[object] = cast("list[object]", batch.payloads)
+    payload_max: i64 = w.payload_bytes_max
     size: i64 = 0
     for at, payload in enumerate(payloads):
+        if isinstance(payload, bytes) and len(payload) <= payload_max:
+            size += len(payload)
+            continue
         error = check_content(w, payload, f"payloads[{at}]")
         if error is not None:
             raise error
-        size += held_bytes(cast("bytes | Blob", payload))
     if batch.pasts is not None:
         check_pasts(w, batch)
         size += len(_pack(batch.pasts))

@@ -30,7 +30,7 @@ IN_FLIGHT: Final = 2
 OVERLOADED_S: Final = 300.0  # that a task waits for room, in all
 PAUSE_MOST_S: Final = 5.0
 STILL_S: Final = 60.0  # without a row let in, after which a published load is not waited for any more
-POLL_FIRST_S: Final = 0.005
+POLL_LEAST_S: Final = 0.005
 POLL_MOST_S: Final = 0.05
 REASONS_SHOWN: Final = 3
 
@@ -143,24 +143,25 @@ def publish(place: Place, messages: Iterable[Written | None]) -> LoadReport:
 
 
 def wait_until_done(session: Session, load_id: str) -> LoadReport:
-    """Rows are let in by the thousand after the publication. That goes on if nobody waits for it."""
-    pause_s = POLL_FIRST_S
+    """Rows are let in by the thousand after the publication. That goes on if nobody waits for it. It is asked again when
+    it will be done if it goes on as it went."""
+    began = moved = time.monotonic()
     last = -1
-    until = time.monotonic() + STILL_S
     while True:
         report = session.run(session.client.load(Load(READ, load_id)))
         if report.done or not report.published:
             return report
         let_in = report.new + report.duplicates + report.refused
+        now = time.monotonic()
         if let_in != last:
-            last, until = let_in, time.monotonic() + STILL_S
-        elif time.monotonic() >= until:
+            last, moved = let_in, now
+        elif now >= moved + STILL_S:
             raise Timeout(
                 f"load {load_id} is published, but only {let_in} of {report.rows} rows are in; "
                 "it goes on by itself: ask tenure.spark.load_report"
             )
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, POLL_MOST_S)
+        left_s = (now - began) * (report.rows - let_in) / max(let_in, 1)
+        time.sleep(min(max(left_s, POLL_LEAST_S), POLL_MOST_S))
 
 
 def tell(load_id: str, report: LoadReport, is_new: bool, repeated: list[str]) -> None:

@@ -143,8 +143,10 @@ def publish(place: Place, messages: Iterable[Written | None]) -> LoadReport:
 
 
 def wait_until_done(session: Session, load_id: str) -> LoadReport:
-    """Rows are let in by the thousand after the publication. That goes on if nobody waits for it. It is asked again when
-    it will be done if it goes on as it went."""
+    """Rows are let in by the thousand after the publication, also when nobody waits for it.
+
+    It is asked again when it will be done if it goes on as it went.
+    """
     began = moved = time.monotonic()
     last = -1
     while True:

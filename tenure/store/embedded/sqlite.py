@@ -16,17 +16,16 @@ import msgspec
 from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import EventsLost, InvalidRequest, Unavailable
-from tenure.core.record import Event, EventPage, Scanned
+from tenure.core.record import EventPage, Scanned
 from tenure.core.request import Scan
-from tenure.core.tenant import ANY_TENANT, Context
-from tenure.engine.eventlog import read_runs
+from tenure.core.tenant import Context
 from tenure.engine.scan import chosen, event_columns
 from tenure.store.blob.place import Place
 from tenure.store.contract import Capabilities, Identity
 from tenure.store.embedded.blobs import StoreWithBlobs, open_shelf
 from tenure.store.embedded.checkpoint import Checkpoint
-from tenure.store.embedded.content import Content
 from tenure.store.embedded.file import Fenced, StoreFile, TakenOver
+from tenure.store.embedded.history import History
 from tenure.store.embedded.writer import Group, Job, Portion, Writer, close_cleanly, save_meta
 
 MODES = ("relaxed", "write", "fsync")
@@ -49,7 +48,6 @@ JOURNAL_BYTES = 128 * 1024 * 1024  # since the last checkpoint began: then no mo
 RETRY_MS = 1_000
 CLOSE_S = 60.0
 ROOM_S = 1.0  # that a tick waits for the disk; then it is asked for anew
-EVENT_ROWS = 1_000
 
 
 def _resolve(future: "asyncio.Future[None]") -> None:
@@ -560,14 +558,15 @@ class SqliteStore(StoreWithBlobs):
     # Events that memory does not have any more.
 
     async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
+        history = History(self._file, self._engine)
         if not cursor:
-            cursor = f"e{await asyncio.to_thread(self._oldest_event) - 1}"
+            cursor = f"e{await asyncio.to_thread(history.oldest) - 1}"
         while True:
             try:
                 return await super().events(context, cursor, limit, wait_ms, now)
             except EventsLost:
                 first = self._engine.oldest_event()
-                page = await asyncio.to_thread(self._read_events, context, int(cursor[1:]), limit)
+                page = await asyncio.to_thread(history.read, context, int(cursor[1:]), limit)
             if page.cursor != cursor:
                 return page
             cursor = f"e{first - 1}"  # the numbers between were skipped when the store was opened
@@ -576,9 +575,10 @@ class SqliteStore(StoreWithBlobs):
         """Events that memory does not have any more are read from the file, up to the first that it has."""
         if scan.table != "events":
             return await super().scan(context, scan, now)
-        oldest = await asyncio.to_thread(self._oldest_event)
+        history = History(self._file, self._engine)
+        oldest = await asyncio.to_thread(history.oldest)
         if scan.limit and scan.after + 1 < self._engine.oldest_event():
-            found = await asyncio.to_thread(self._scan_events, context, scan)
+            found = await asyncio.to_thread(history.scan, context, scan)
             if found is not None:
                 await self._sure(context)
                 return found
@@ -599,46 +599,3 @@ class SqliteStore(StoreWithBlobs):
             )
         page = await super().scan(context, scan, now)
         return msgspec.structs.replace(page, first=oldest)
-
-    def _scan_events(self, context: Context, scan: Scan) -> Scanned | None:
-        """None when there is nothing after that number in the file."""
-        out = event_columns(context, scan)
-        seen = scan.after
-        with self._file.reading() as content:
-            oldest = self._oldest_in(content)
-            if scan.after + 1 < oldest:
-                raise EventsLost(oldest)
-            for last, data in content.events(scan.after, EVENT_ROWS):
-                seen, _ = out.read(data, seen, scan.upto, len(data))
-                if out.is_full() or seen >= scan.upto:
-                    break
-                seen = max(int(seen), min(last, scan.upto))
-        if seen <= scan.after:
-            return None
-        columns = chosen(out.columns(), scan.columns)
-        return Scanned(oldest, self._engine.last_event(), int(seen), int(out.rows), columns)
-
-    def _oldest_event(self) -> int:
-        with self._file.reading() as content:
-            return self._oldest_in(content)
-
-    def _oldest_in(self, content: Content) -> int:
-        kept = self._engine.events_kept()
-        on_disk = content.oldest_event(self._engine.last_event() - kept if kept else 0)
-        in_memory = self._engine.oldest_event()
-        return min(on_disk, in_memory) if on_disk else in_memory
-
-    def _read_events(self, context: Context, after: int, limit: int) -> EventPage:
-        tenant = "" if ANY_TENANT in context.tenants else context.tenant
-        found: list[Event] = []
-        upto = after
-        with self._file.reading() as content:
-            oldest = self._oldest_in(content)
-            if after + 1 < oldest:
-                raise EventsLost(oldest)
-            for last, data in content.events(after, EVENT_ROWS):
-                upto = max(int(read_runs(data, after, limit, tenant, found)), upto)
-                if len(found) >= limit:
-                    break
-                upto = max(upto, last)
-        return EventPage(tuple(found), f"e{upto}")

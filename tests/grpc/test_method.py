@@ -14,7 +14,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from tenure.core import error as errors
+from tenure.server import health
 from tenure.server.config import Settings, check
+from tenure.server.grpc import health as grpc_health
 from tenure.server.grpc import tenure_pb2 as pb
 from tenure.server.grpc.door import SERVICE
 from tenure.server.grpc.request import UNARY
@@ -23,7 +25,7 @@ from tenure.server.server import Server
 from tenure.store.embedded.memory import MemoryStore
 from tenure.wire import limit
 from tenure.wire.limit import CALLS_PER_CONNECTION, MESSAGE_BYTES_MAX
-from tests.grpc.rig import Rig, Stub, channel, error_of, serving, token, until
+from tests.grpc.rig import PATIENCE_S, Rig, Stub, channel, error_of, serving, token, until
 from tests.grpc.store import ASK
 
 Code = grpc.StatusCode
@@ -524,6 +526,37 @@ async def test_health_is_told_and_ends_with_the_server(rig: Rig) -> None:
     for name in ("", SERVICE.full_name):
         answer = await stub.Check(health_pb2.HealthCheckRequest(service=name))
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+class Ill(MemoryStore):
+    """Refuses to claim, until it is well."""
+
+    is_ill = True
+
+    async def claim(self, *arguments: Any) -> Any:
+        if self.is_ill:
+            raise errors.Unavailable("the disk is full")
+        return await super().claim(*arguments)
+
+
+async def test_store_that_cannot_claim_is_not_healthy() -> None:
+    async with serving(Ill()) as rig:
+        stub: Any = health_pb2_grpc.HealthStub(rig.stub.channel)
+        answer = await stub.Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+async def test_watcher_of_health_is_told_when_the_store_is_well_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FRESH_S", 0.01)
+    monkeypatch.setattr(grpc_health, "FRESH_S", 0.01)
+    store = Ill()
+    async with serving(store) as rig, asyncio.timeout(PATIENCE_S):
+        stub: Any = health_pb2_grpc.HealthStub(rig.stub.channel)
+        watching = stub.Watch(health_pb2.HealthCheckRequest())
+        assert (await watching.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        store.is_ill = False
+        assert (await watching.read()).status == health_pb2.HealthCheckResponse.SERVING
+        watching.cancel()
 
 
 async def test_reflection_describes_the_service(rig: Rig) -> None:

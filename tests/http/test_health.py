@@ -7,9 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tenure.client.clock import read_clock
 from tenure.core.error import Unavailable
+from tenure.server import health
 from tenure.server.config import Token
 from tenure.server.handler import Handler
-from tenure.server.http import health
 from tenure.server.http.metric import OTHER, QUEUES_SHOWN, Metrics, shown
 from tenure.store.embedded.memory import MemoryStore
 from tests.http.conftest import Served, serving

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from tenure.core.error import Error, Internal, InvalidRequest, Unavailable
@@ -24,6 +24,7 @@ from tenure.server.caller import Caller
 from tenure.server.config import Settings
 from tenure.server.grpc import response
 from tenure.server.grpc import tenure_pb2 as pb
+from tenure.server.grpc.health import HealthService
 from tenure.server.grpc.request import UNARY, Translator
 from tenure.server.grpc.request import events as events_call
 from tenure.server.grpc.status import Context, refuse
@@ -75,7 +76,7 @@ class GrpcDoor(grpc.GenericRpcHandler):
         self._speech = Speech(Reader(MSGPACK_FORMAT))
         self._methods = {f"/{SERVICE.full_name}/{method.name}": self._method(method) for method in SERVICE.methods}
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._health = health.aio.HealthServicer()
+        self._health = HealthService(handler, SERVICE.full_name)
         self._server: grpc.aio.Server | None = None
 
     async def open(self, host: str, port: int, credentials: grpc.ServerCredentials | None = None) -> int:
@@ -94,8 +95,7 @@ class GrpcDoor(grpc.GenericRpcHandler):
         except RuntimeError as error:
             raise Unavailable(f"cannot listen on {where}: {error}; choose another --grpc-port") from error
         await server.start()
-        for name in ("", SERVICE.full_name):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self._health.look()
         self._server = server
         return chosen
 

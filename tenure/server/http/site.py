@@ -12,9 +12,9 @@ from starlette.routing import Route
 from tenure.core.error import Error, Internal, Unavailable
 from tenure.core.tenant import ANY_TENANT, OPERATOR
 from tenure.server.handler import Asked, Handler
+from tenure.server.health import Health
 from tenure.server.http import metric, page
 from tenure.server.http.guard import Guard
-from tenure.server.http.health import Health
 from tenure.server.http.metric import Metrics
 from tenure.server.http.openapi import describe
 from tenure.server.http.refusal import Answer, Refusal, answer, refuse, say_error

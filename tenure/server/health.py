@@ -1,4 +1,5 @@
-"""Whether the server is well, asked of the store itself: a claim for `/healthz`, a job that is written for `/readyz`.
+"""Whether the server is well, asked of the store itself: a claim for `/healthz` and gRPC's health service, a job that
+is written for `/readyz`.
 
 Nobody needs a token for these, so what they cost is bounded: a finding is good for a second, and is sought by one at a
 time. The jobs belong to a tenant of their own and are gone when they are completed.

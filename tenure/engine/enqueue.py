@@ -30,6 +30,7 @@ from tenure.engine.check import check_item, content_bytes, expiry_time, held_byt
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
+from tenure.engine.holders import code_of
 from tenure.engine.idempotency import KeysOfRun
 from tenure.engine.job import LINE, Job, Side, Spec
 from tenure.engine.journal import Entity
@@ -38,6 +39,7 @@ from tenure.engine.place import make_ready, wait_until
 from tenure.engine.removal import drop_unused
 from tenure.engine.ring import activate
 from tenure.engine.room import NOTHING_AHEAD, has_bytes, overload, room_for, spend_rates
+from tenure.engine.staged import Measured
 from tenure.engine.world import Queue, World
 
 BUNDLE_MIN: Final = 16  # jobs; fewer stand in line by themselves
@@ -151,7 +153,8 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
     options = spec.options
     q = w.queues[spec.queue]
     payloads: list[object] = cast("list[object]", batch.payloads)
-    keys = KeysOfRun(w, q, options.task, batch.keys)
+    keys = batch.keys
+    taken = KeysOfRun(w, q, options.task, keys)
     payload_max: i64 = w.payload_bytes_max
     now: i64 = w.wall_ms
     until: i64 = now + options.idempotency_ttl_ms
@@ -169,7 +172,8 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
         payload = payloads[at]
         if not isinstance(payload, bytes) or len(payload) > payload_max:
             break
-        if not keys.take(at, id + 1):
+        key = "" if keys is None else keys[at]
+        if key and not taken.take(at, code_of(key), id + 1):
             break
         id += 1
         job = Job(id, spec, payload, now, priority, rank)
@@ -177,8 +181,8 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
         number = number - 1 if lifo else number + 1
         job.number = number
         job.place = LINE
-        if keys.last:
-            job.key = keys.last
+        if key:
+            job.key = key
             job.key_until = until
         index.add(job)
         if lifo:
@@ -206,29 +210,32 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
     return count
 
 
-def take_bundle(w: World, spec: Spec, batch: Batch, first: i64, end: i64, chunk: Entity) -> i64:
+def take_bundle(w: World, spec: Spec, batch: Batch, measured: Measured, first: i64, end: i64, chunk: Entity) -> i64:
     """As `take_run`, of a staged chunk, for jobs that are not made before somebody looks at them."""
     options = spec.options
     q = w.queues[spec.queue]
-    payloads: list[object] = cast("list[object]", batch.payloads)
     keys = KeysOfRun(w, q, options.task, batch.keys)
+    codes = measured.codes
+    sizes = measured.sizes
+    has_keys = len(codes) > 0
     payload_max: i64 = w.payload_bytes_max
     log = w.log
     size: i64 = 0
     id: i64 = w.last_id
     at: i64 = first
     while at < end:
-        payload = payloads[at]
-        if not isinstance(payload, bytes) or len(payload) > payload_max:
+        own: i64 = sizes[at]
+        if own < 0 or own > payload_max:
             break
-        if not keys.take(at, id + 1):
+        if has_keys and codes[at] != 0 and not keys.take(at, codes[at], id + 1):
             break
         id += 1
         if at == first:
-            log.enqueued(Job(id, spec, payload, w.wall_ms, i32(options.priority), spec.rank), event.ENQUEUED, ENQUEUE)
+            opening = Bundle(spec, batch, first, id, 1, 0, w.wall_ms, False).job(id)
+            log.enqueued(opening, event.ENQUEUED, ENQUEUE)
         else:
-            log.enqueued_next(len(payload))
-        size += len(payload)
+            log.enqueued_next(own)
+        size += own
         at += 1
     count: i64 = at - first
     if count == 0:

@@ -7,7 +7,7 @@ themselves, so that no insert stalls. Nothing that is answered depends on the ha
 
 from typing import Final
 
-from librt.vecs import vec
+from librt.vecs import extend, vec
 from mypy_extensions import i64
 
 from tenure.engine.index import Index
@@ -17,13 +17,29 @@ SPLIT_AT: Final = 16_384  # entries of the only part
 PARTS: Final = 1024
 PART_BITS: Final = 10
 PART_MASK: Final = 1023
+BLANK: Final = 2048  # numbers that are copied at once
+
+_blank: vec[i64] = vec[i64]([0] * BLANK)
+
+
+def code_of(key: str) -> i64:
+    """The hash of a key; never 0, which stands for no key."""
+    code: i64 = hash(key)
+    return code if code != 0 else 1
+
+
+def _free_slots(count: i64) -> vec[i64]:
+    slots: vec[i64] = _blank[: min(2 * count, BLANK)]
+    while len(slots) < 2 * count:
+        slots = extend(slots, _blank)
+    return slots
 
 
 class Part:
     """Open addressing: slot n is the hash at 2n and the id at 2n + 1, which is 0 when the slot is free."""
 
     def __init__(self) -> None:
-        self.slots: vec[i64] = vec[i64]([0] * (2 * SLOTS_MIN))
+        self.slots: vec[i64] = _free_slots(SLOTS_MIN)
         self.mask: i64 = SLOTS_MIN - 1
         self.size: i64 = 0
 
@@ -43,6 +59,23 @@ class Part:
         if self.size * 3 > 2 * (self.mask + 1):
             self._resize(2 * (self.mask + 1))
         self._place(code, id)
+
+    def put_new(self, code: i64, id: i64) -> bool:
+        """Unless a slot has this hash."""
+        slots = self.slots
+        mask: i64 = self.mask
+        at: i64 = (code >> PART_BITS) & mask
+        while slots[2 * at + 1] != 0:
+            if slots[2 * at] == code:
+                return False
+            at = (at + 1) & mask
+        if (self.size + 1) * 3 > 2 * (mask + 1):
+            self.put(code, id)
+        else:
+            self.size += 1
+            slots[2 * at] = code
+            slots[2 * at + 1] = id
+        return True
 
     def _place(self, code: i64, id: i64) -> None:
         slots = self.slots
@@ -73,7 +106,7 @@ class Part:
     def _resize(self, count: i64) -> None:
         old = self.slots
         slots: i64 = self.mask + 1
-        self.slots = vec[i64]([0] * int(2 * count))
+        self.slots = _free_slots(count)
         self.mask = count - 1
         at: i64 = 0
         while at < slots:
@@ -96,7 +129,7 @@ class Holders:
 
     def find(self, key: str) -> i64:
         """The job that has the key, or 0."""
-        code: i64 = hash(key)
+        code: i64 = code_of(key)
         part = self._part(code)
         at: i64 = part.find(code, -1)
         while at >= 0:
@@ -110,17 +143,14 @@ class Holders:
 
     def put(self, key: str, id: i64) -> None:
         """The key must be nobody's."""
-        code: i64 = hash(key)
+        code: i64 = code_of(key)
         self._part(code).put(code, id)
         self._count()
 
-    def put_new(self, key: str, id: i64) -> bool:
-        """Whether the key was nobody's for sure, and is the job's now."""
-        code: i64 = hash(key)
-        part = self._part(code)
-        if part.find(code, -1) >= 0:
+    def put_new(self, code: i64, id: i64) -> bool:
+        """Whether the key with this code was nobody's for sure, and is the job's now."""
+        if not self._part(code).put_new(code, id):
             return False
-        part.put(code, id)
         self._count()
         return True
 
@@ -131,7 +161,7 @@ class Holders:
 
     def drop(self, key: str, id: i64) -> None:
         """The job does not have the key any more."""
-        code: i64 = hash(key)
+        code: i64 = code_of(key)
         part = self._part(code)
         at: i64 = part.find(code, -1)
         while at >= 0 and part.slots[2 * at + 1] != id:
@@ -142,7 +172,7 @@ class Holders:
 
     def has(self, key: str, id: i64) -> bool:
         """Whether the table says that the job has the key; for checking."""
-        code: i64 = hash(key)
+        code: i64 = code_of(key)
         part = self._part(code)
         at: i64 = part.find(code, -1)
         while at >= 0 and part.slots[2 * at + 1] != id:

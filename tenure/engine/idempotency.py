@@ -79,23 +79,16 @@ class KeysOfRun:
         self._keys = keys
         self._left = _left_of(q, task)
         self._holders = holders_of(q, task)
-        self.last = ""  # the key that was taken last
 
-    def take(self, at: i64, id: i64) -> bool:
-        """Whether the key in that place was free for sure and is the job's now, or there is none."""
-        if self._keys is None:
-            return True
-        key = self._keys[at]
-        self.last = key
-        if not key:
-            return True
-        if self._left is not None and key in self._left:
+    def take(self, at: i64, code: i64, id: i64) -> bool:
+        """Whether the key in that place, of this code, was free for sure and is the job's now."""
+        if self._left is not None and self._keys is not None and self._keys[at] in self._left:
             return False
         holders = self._holders
         if holders is None:
             holders = open_holders(self._w, self._q, self._task)
             self._holders = holders
-        return holders.put_new(key, id)
+        return holders.put_new(code, id)
 
 
 def hold_again(w: World, q: Queue, job: Job) -> None:

@@ -16,7 +16,7 @@ from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
 from tenure.engine.check import check_content
 from tenure.engine.enqueue import enqueue_one, spec_of_run, take_bundle, take_run
 from tenure.engine.past import bring_in, check_pasts
-from tenure.engine.staged import Given, Key, Staged, numbers
+from tenure.engine.staged import Given, Key, Measured, Staged, numbers
 from tenure.engine.world import DAY_MS, HOUR_MS, OWED_PUBLISH, Owed, World
 
 PUBLISHED_MS = 7 * DAY_MS
@@ -75,6 +75,7 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     if before:
         let_go_all(w, staged.chunks[key].payloads)
     staged.chunks[key] = batch
+    staged.measured[key] = Measured(batch)
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
     w.journal.bytes += size
@@ -142,6 +143,7 @@ def _publish(w: World, tenant: str, request: Load) -> LoadReport:
             w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
             let_go_all(w, staged.chunks[key].payloads)
     staged.chunks = {key: staged.chunks[key] for key in chosen}
+    staged.measured = {key: staged.measured[key] for key in chosen if key in staged.measured}
     staged.published = True
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     staged.parts = dict(parts)
@@ -202,7 +204,8 @@ def let_in_run(w: World, staged: Staged, key: Key, batch: Batch, at: i64, most: 
     if spec.options.lifo:
         count = take_run(w, spec, batch, at, end, [])
     else:
-        count = take_bundle(w, spec, batch, at, end, (journal.CHUNK, staged.tenant, staged.load_id, *key))
+        chunk = (journal.CHUNK, staged.tenant, staged.load_id, *key)
+        count = take_bundle(w, spec, batch, staged.measure(key), at, end, chunk)
     if count > 0:
         staged.is_quoted = True
         staged.given_of(key).add_run(int(before + 1), int(count))
@@ -244,6 +247,7 @@ def has_let_in(w: World, staged: Staged) -> None:
     """All jobs of a published load. Chunks that records of the journal quote stay until the next checkpoint begins: it
     saves their jobs before it drops them."""
     staged.done = True
+    staged.measured = {}
     if staged.is_quoted and w.journal.on:
         w.let_in.append(staged)
     else:

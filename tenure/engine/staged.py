@@ -1,9 +1,13 @@
 """Loads as they are kept: what was staged, and what became of it."""
 
+from typing import cast
+
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from tenure.core.request import Batch
 from tenure.engine.alarm import Alarm
+from tenure.engine.holders import code_of
 
 Key = tuple[int, str, int]  # part, writing, chunk
 
@@ -31,6 +35,23 @@ class Given:
         _extend(self.sources, 0, count)
 
 
+class Measured:
+    """What letting rows of a chunk in asks of each of them. It is taken when the chunk is staged, and its rows are at
+    hand: to fetch each of them from memory again takes longer than all the rest."""
+
+    def __init__(self, batch: Batch) -> None:
+        payloads: list[object] = cast("list[object]", batch.payloads)
+        sizes: vec[i64] = vec[i64](capacity=len(payloads))
+        for payload in payloads:
+            sizes = append(sizes, i64(len(payload)) if isinstance(payload, bytes) else i64(-1))
+        self.sizes: vec[i64] = sizes  # of the payload, -1 when it is not here
+        keys = batch.keys
+        codes: vec[i64] = vec[i64](capacity=0 if keys is None else len(keys))
+        for key in keys or ():
+            codes = append(codes, code_of(key) if key else i64(0))
+        self.codes: vec[i64] = codes  # of the key, 0 when there is none; no codes when no row has one
+
+
 class Staged:
     """A load: what was staged, by part, writing and chunk; after publication, what came of it."""
 
@@ -39,6 +60,7 @@ class Staged:
         self.tenant = tenant
         self.load_id = load_id
         self.chunks: dict[Key, Batch] = {}
+        self.measured: dict[Key, Measured] = {}  # of chunks that were staged since the store was opened
         self.jobs: i64 = 0
         self.published: bool = False
         self.done: bool = False
@@ -51,6 +73,13 @@ class Staged:
         self.alarm: Alarm | None = None
         self.given: dict[Key, Given] = {}
         self.ids: dict[int, int] = {}  # of an import that is being let in: old id -> new id
+
+    def measure(self, key: Key) -> Measured:
+        measured = self.measured.get(key)
+        if measured is None:
+            measured = Measured(self.chunks[key])
+            self.measured[key] = measured
+        return measured
 
     def given_of(self, key: Key) -> Given:
         given = self.given.get(key)

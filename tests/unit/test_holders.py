@@ -6,7 +6,7 @@ import pytest
 from mypy_extensions import i64
 
 from tenure.core.job import Options
-from tenure.engine.holders import PART_BITS, SPLIT_AT, Holders, Part
+from tenure.engine.holders import PART_BITS, SPLIT_AT, Holders, Part, code_of
 from tenure.engine.index import Index
 from tenure.engine.job import Job, Spec
 
@@ -30,7 +30,7 @@ class Keyed:
 
     def put(self, key: str) -> None:
         id = self.job(key)
-        assert self.holders.put_new(key, id) == (key not in self.known)
+        assert self.holders.put_new(code_of(key), id) == (key not in self.known)
         self.known.setdefault(key, id)
 
     def drop(self, key: str) -> None:
@@ -101,13 +101,13 @@ def test_no_slot_is_lost_when_one_before_it_is_freed(seed: int) -> None:
 def test_texts_with_one_hash_are_told_apart() -> None:
     keyed = Keyed()
     first, second = keyed.job("a"), keyed.job("b")
-    code = hash("a")
+    code = code_of("a")
     part = keyed.holders._parts[0]
     part.put(code, second)  # as though hash("b") were the same
     assert keyed.holders.find("a") == 0
     part.put(code, first)
     assert keyed.holders.find("a") == first
-    assert not keyed.holders.put_new("a", 9)
+    assert not keyed.holders.put_new(code, 9)
 
 
 def test_table_gives_its_slots_back() -> None:
@@ -117,3 +117,13 @@ def test_table_gives_its_slots_back() -> None:
     for id in range(1, 10_001):
         part.drop(part.find(id << PART_BITS, -1))
     assert (part.size, part.mask) == (0, 7)
+
+
+def test_parts_share_no_slots() -> None:
+    one, other = Part(), Part()
+    one.put(5 << PART_BITS, 1)
+    assert other.find(5 << PART_BITS, -1) == -1
+    for id in range(2, 5_000):
+        one.put(id << PART_BITS, id)
+    assert Part().find(5 << PART_BITS, -1) == -1
+    assert one.size == 4_999

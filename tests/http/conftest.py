@@ -12,6 +12,7 @@ from tenure.server.config import Settings, Token
 from tenure.server.server import Server
 from tenure.store.contract import Store
 from tenure.store.embedded.memory import MemoryStore
+from tests.http.store import PLAIN
 
 Serve = Callable[..., Any]
 
@@ -69,7 +70,7 @@ async def serving(
     server = Server(Settings(tcp=False, http_port=0, grpc=False, tokens=known, **settings), store or MemoryStore())
     await server.start()
     url = f"http://127.0.0.1:{server.http_port}"
-    async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False, verify=PLAIN) as client:
         served = Served(server, client)
         try:
             yield served

@@ -1,6 +1,7 @@
 """A store behind the HTTP API: every verb is the command of the public protocol, said by its endpoint."""
 
 import math
+import ssl
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from tenure.server.http.route import ENDPOINTS, Endpoint
 from tenure.store.contract import Capabilities
 from tenure.wire.format import Format
 
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used: without one, each client reads all certificates
 MEDIA = {"json": "application/json", "msgpack": "application/msgpack"}
 
 
@@ -60,7 +62,12 @@ class Talk:
         headers = {"accept": MEDIA[form.name], **({"authorization": f"Bearer {token}"} if token else {})}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
         self._client = httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=None, limits=limits, trust_env=False
+            base_url=f"http://127.0.0.1:{port}",
+            headers=headers,
+            timeout=None,
+            limits=limits,
+            trust_env=False,
+            verify=PLAIN,
         )
         self._read_head = form.decoder(Head)
 

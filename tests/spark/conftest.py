@@ -24,6 +24,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("tenure-tests")
         .config("spark.ui.enabled", "false")
+        # For a few rows, compiling costs more than it gains. The programs that tests start leave it to Spark.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
         .config("spark.sql.session.timeZone", "UTC")
@@ -32,7 +36,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.memory", "2g")
         .config("spark.local.dir", str(place / "local"))
         .config("spark.sql.warehouse.dir", str(place / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={place} -Duser.timezone=UTC")
+        .config(
+            "spark.driver.extraJavaOptions",
+            f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={place} -Duser.timezone=UTC",
+        )
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

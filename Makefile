@@ -26,6 +26,8 @@ SOURCES := $(sort $(shell find tenure -type f -not -path '*/__pycache__/*' -not 
 # The build is chosen by PYTHONPATH alone. PYTHONSAFEPATH keeps the working directory off sys.path, in this process and
 # in those it starts: it would come first there, and the sources would shadow the compiled build.
 export PYTHONSAFEPATH := 1
+# The tests start many processes: none is to compile the sources again.
+unexport PYTHONDONTWRITEBYTECODE
 INTERPRETED_ENV := TENURE_BUILD=interpreted PYTHONPATH="$(CURDIR)"
 COMPILED_ENV := TENURE_BUILD=compiled PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR)"
 
@@ -34,10 +36,10 @@ SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 # What lies around the engine is not compiled: its suites run once, on the compiled engine where there is one. So do the
 # slow tests, which are campaigns in small and whole processes.
 AROUND := tests/conformance/test_server.py tests/conformance/test_joined.py $(addprefix tests/,http grpc server security client task worker app cli \
-	testing integration examples backup lake transfer)
+	testing integration examples backup lake transfer spark)
 ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(AROUND)); fi)
-NOT_TWICE = "$$(if $(HAS_COMPILED); then echo 'not slow'; fi)"
-# One session of Spark for all of its tests: by itself, not side by side.
+NOT_TWICE = "$$(if $(HAS_COMPILED); then echo 'not slow'; else echo 'not spark'; fi)"
+# One session of Spark for all tests that need one: by itself, not side by side.
 SPARK := tests/spark
 HAS_JAVA := command -v java > /dev/null || [ -n "$${JAVA_HOME:-}" ]
 
@@ -91,12 +93,12 @@ demo: setup ## Show the main job being done: fair claims, a stalled worker, a ca
 
 test: setup compile java ## Check format, lint and types, then run the tests on both builds
 	$(statics)
-	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=$(SPARK) $(ONCE) -m $(NOT_TWICE) $(ARGS)
-	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=$(SPARK) $(ARGS); else \
+	$(INTERPRETED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ONCE) -m $(NOT_TWICE) $(ARGS)
+	@if $(HAS_COMPILED); then set -x; $(COMPILED_ENV) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not spark" $(ARGS); else \
 	echo; echo "********************************************************************"; \
 	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \
 	echo "********************************************************************"; fi
-	@if $(HAS_JAVA); then set -x; $(call with_compiled,$(BIN)/python -m pytest $(SPARK)); else \
+	@if $(HAS_JAVA); then set -x; $(call with_compiled,$(BIN)/python -m pytest $(SPARK) -m spark); else \
 	echo "NOTICE: THE TESTS ON SPARK WERE NOT RUN: there is no Java; see make java"; fi
 
 java: ## Install Java 17 for Spark where it is missing and may be installed (Debian)

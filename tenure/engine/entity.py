@@ -318,11 +318,18 @@ def batch_fact(batch: Batch) -> Fact:
     return {
         "options": [options_fact(options) for options in known],
         "each": None if batch.each is None else places,
-        "payloads": [_content_fact(payload) for payload in batch.payloads],
+        "payloads": _contents_fact(cast("list[object]", batch.payloads)),
         "extras": None if batch.extras is None else [_extras_fact(extras) for extras in batch.extras],
         "pasts": None if batch.pasts is None else [_pack(past) for past in batch.pasts],
         "keys": batch.keys,
     }
+
+
+def _contents_fact(contents: list[object]) -> list[object]:
+    for content in contents:
+        if isinstance(content, Blob):
+            return [_content_fact(cast("bytes | Blob", each)) for each in contents]
+    return contents
 
 
 def _content_fact(content: bytes | Blob | None) -> object:

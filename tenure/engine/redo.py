@@ -74,14 +74,15 @@ def take(w: World) -> bytes:
         _end_section(out, size)
         journal.unsaved_output.extend(journal.output)
         journal.output = []
-    if journal.entities:
-        entities = journal.entities
-        journal.entities = {}
-        journal.unsaved_entities.update(entities)
-        size = _begin_section(out, ENTITIES)
-        out.write(_pack([[list(entity), entity_fact(w, entity)] for entity in entities]))
-        _end_section(out, size)
-    return out.getvalue()
+    if not journal.entities:
+        return out.getvalue()
+    entities = journal.entities
+    journal.entities = {}
+    journal.unsaved_entities.update(entities)
+    said = _pack([[list(entity), entity_fact(w, entity)] for entity in entities])  # megabytes, when it is a chunk
+    size = _begin_section(out, ENTITIES)
+    patch(out, size, len(said))
+    return out.getvalue() + said
 
 
 def _begin_section(out: BytesWriter, tag: i64) -> i64:

@@ -94,7 +94,7 @@ class RowEncoder:
 
     def read(self, batch: pa.RecordBatch) -> Rows:
         keys = texts_of(batch, "key", self._writing.key)
-        payloads = self._given_payloads(batch) if self._writing.payload else self._own_payloads(batch)
+        payloads = self._given_payloads(batch) if self._writing.payload else self._own_payloads(batch, keys)
         extras: list[Extras | None] | None = None
         chars = sum(map(len, keys))
         if self._writing.group_column or self._writing.run_at_column:
@@ -113,14 +113,19 @@ class RowEncoder:
         found: list[bytes] = pc.cast(column, pa.binary()).to_pylist()
         return found
 
-    def _own_payloads(self, batch: pa.RecordBatch) -> list[bytes]:
+    def _own_payloads(self, batch: pa.RecordBatch, keys: list[str]) -> list[bytes]:
         if self._kind is None:
             self._columns = self._payload_columns(batch.schema.names)
             fields = [(f"c{at}", Any, msgspec.field(name=name)) for at, name in enumerate(self._columns)]
             self._kind = msgspec.defstruct("Row", fields, gc=False)
         if not self._columns:
             return [self._encode({})] * batch.num_rows
-        columns = [values_of(batch.column(name)) for name in self._columns]
+        columns = [
+            keys
+            if name == self._writing.key and pa.types.is_string(batch.column(name).type)
+            else values_of(batch.column(name))
+            for name in self._columns
+        ]
         return list(map(self._encode, starmap(self._kind, zip(*columns, strict=True))))
 
     def _payload_columns(self, names: Sequence[str]) -> list[str]:

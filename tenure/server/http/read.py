@@ -4,6 +4,7 @@ A body is read in one go by a struct that has the fields of the command but for 
 read again field by field, as commands are on every door: other styles of names are found there, and what is wrong.
 """
 
+from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
@@ -25,6 +26,7 @@ ID_END = 1 << 53
 EACH: dict[type[Command], type[Command]] = {c.PushMany: c.PushManyItems, c.LoadJobs: c.LoadItems}
 
 
+@cache
 def rest_of(command: type[Command], without: frozenset[str], name: str) -> Any:
     """A struct with the fields of a command but for some. Those are set on it as plain attributes."""
     hints = get_type_hints(command)

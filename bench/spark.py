@@ -3,7 +3,8 @@
     make bench BENCH=spark ARGS=--quick
 
 The server is a process of its own on the same two cores. Every figure stands beside its reference, taken in turns in
-the same run, after a round of each that does not count; medians of several rounds.
+the same run, after a round of each that does not count, and each after a rest: what the server does after an answer,
+such as its checkpoint, is in no figure. Medians of several rounds.
 
 - spark.enqueue: a DataFrame staged, published and let in, all rows new, beside the same DataFrame into a Python sink
   that does nothing.

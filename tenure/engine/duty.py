@@ -300,7 +300,7 @@ def _forget_load(w: World, alarm: Alarm) -> None:
     if name is None:
         return
     staged = w.loads.get(name)
-    if staged is not None and staged.published and (not staged.done or staged in w.let_in):
+    if staged is not None and staged.published and (not staged.done or staged in w.spent_loads):
         w.wall.add(Alarm(w.wall_ms + DAY_MS, kinds.LOAD, alarm.id))
         return
     del w.load_names[int(alarm.id)]

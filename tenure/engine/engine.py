@@ -80,18 +80,18 @@ class Engine:
         """What is in records and not in a checkpoint yet; from now on it counts as saved."""
         return Unsaved(self._w)
 
-    def has_let_in(self) -> bool:
+    def has_spent_loads(self) -> bool:
         """Whether there are chunks of which all jobs were let in."""
-        return bool(self._w.let_in)
+        return bool(self._w.spent_loads)
 
-    def drop_let_in(self) -> None:
+    def drop_spent_loads(self) -> None:
         """Drop those chunks: after the record that quotes the last of them, before the checkpoint that saves their
         jobs."""
         w = self._w
         assert not w.journal.bundles, "a record that quotes a chunk has to say so before the chunk goes"
-        let_in = w.let_in
-        w.let_in = []
-        for staged in let_in:
+        spent = w.spent_loads
+        w.spent_loads = []
+        for staged in spent:
             drop_chunks(w, staged)
 
     def untaken(self) -> int:

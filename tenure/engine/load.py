@@ -249,7 +249,7 @@ def has_let_in(w: World, staged: Staged) -> None:
     staged.done = True
     staged.measured = {}
     if staged.is_quoted and w.journal.on:
-        w.let_in.append(staged)
+        w.spent_loads.append(staged)
     else:
         drop_chunks(w, staged)
 
@@ -299,7 +299,7 @@ def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -
 
 def go_on_publishing(w: World, staged: Staged, fact: dict[str, object]) -> None:
     if staged.done and staged.chunks:
-        w.let_in.append(staged)
+        w.spent_loads.append(staged)
     if not staged.published or staged.done:
         return
     batches = list(staged.chunks.values())

@@ -147,6 +147,7 @@ class Restore:
             self._quoted = entity.read_batch(fact)
         batch = self._quoted
         assert batch is not None
+        w.tenant(str(chunk[1])).queues_max = 1 << 60  # what was accepted is taken back, whatever the bound is now
         spec = w.spec(str(chunk[1]), batch.options)
         bundle = Bundle(spec, batch, row, first, count, number, at_ms, True)
         for id in range(first, first + count):

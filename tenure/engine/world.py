@@ -473,7 +473,7 @@ class World:
         self.worker_names: dict[int, str] = {}
         self.loads: dict[tuple[str, str], Staged] = {}
         self.load_names: dict[int, tuple[str, str]] = {}
-        self.let_in: list[Staged] = []  # whose chunks the journal quotes
+        self.spent_loads: list[Staged] = []  # all let in; the journal quotes their chunks
         # What this step leaves behind.
         self.owed: deque[Owed] = deque()
         self.changed_limits: list[int] = []

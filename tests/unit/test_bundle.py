@@ -15,9 +15,11 @@ from tenure.core.request import (
     PUBLISH,
     REMOVE,
     STAGE,
+    TENANT,
     UPDATE,
     Batch,
     Change,
+    Configure,
     Filter,
     Load,
     Settle,
@@ -214,11 +216,26 @@ def test_load_goes_on_where_it_was_and_its_chunks_stay_quoted() -> None:
     while again._w.owed:
         again.tick(START)
     assert again.count(CONTEXT, "default", START)["default"]["ready"] == 1_800
-    assert again.has_let_in()
+    assert again.has_spent_loads()
     again.take()
-    again.drop_let_in()
-    assert not again.has_let_in()
+    again.drop_spent_loads()
+    assert not again.has_spent_loads()
     assert again.verify() == []
+
+
+@pytest.mark.slow
+def test_what_was_quoted_is_taken_back_whatever_the_bound_of_queues_is() -> None:
+    written = Written()
+    many = bound.QUEUES_PER_TENANT_MAX + 1
+    written.engine.configure(CONTEXT, Configure(TENANT, "default", {"queues_max": many}), START)
+    for chunk in range(many):
+        batch = Batch(Options(queue=f"q{chunk}"), [b"x"])
+        written.engine.load(CONTEXT, Load(STAGE, "load", 0, "w", chunk, batch), START)
+    written.engine.load(CONTEXT, Load(PUBLISH, "load", parts={0: "w"}), START)
+    while written.engine._w.owed:
+        written.engine.tick(START)
+    written.note()
+    assert len(written.again().count(CONTEXT, "", START)) == many
 
 
 def test_chunk_that_is_gone_adds_nothing_to_what_pages_say() -> None:

@@ -536,9 +536,9 @@ class SqliteStore(StoreWithBlobs):
         self._checkpoint_at = now.elapsed_ms
         self._checkpoint_event = last
         self._journal_bytes = 0
-        if self._engine.has_let_in():
+        if self._engine.has_spent_loads():
             self._write_down()
-            self._engine.drop_let_in()
+            self._engine.drop_spent_loads()
             self._write_down()
         self._checkpoint = Checkpoint(
             self._engine, self._writer, self._taken, now.wall_ms, self._write_down, self._gives_way

@@ -21,6 +21,7 @@ READY_QUEUE = "tenure.ready"
 FRESH_S = 1.0
 PATIENCE_S = 5.0
 CLAIMED_MOST = 10
+NOBODY = ""  # a worker with a name would join those that people see
 OPTIONS = {"queue": READY_QUEUE, "keep_completed_ms": 0, "ttl_ms": 60_000, "keep_failed_ms": 0}
 
 
@@ -62,7 +63,7 @@ class Health:
         self.writes = Finding(self._write)
 
     async def _claim(self) -> None:
-        claim = make_claim((HEALTH_QUEUE,), 1, 0, "health")
+        claim = make_claim((HEALTH_QUEUE,), 1, 0, NOBODY)
         await self._handler.store.claim(Context(TENANT), claim, self._handler.clock())
 
     async def _write(self) -> None:
@@ -71,7 +72,7 @@ class Health:
         error = answers.item(0).error
         if error is not None:
             raise error
-        found = await store.claim(Context(TENANT), make_claim((READY_QUEUE,), CLAIMED_MOST, 0, "health"), clock())
+        found = await store.claim(Context(TENANT), make_claim((READY_QUEUE,), CLAIMED_MOST, 0, NOBODY), clock())
         if found.ids:
             done = Settle(SETTLE_COMPLETE, found.ids, [found.token] * len(found.ids))
             await store.settle(Context(TENANT), done, clock())

@@ -89,6 +89,7 @@ class PromptStore(RestoredStore):
         return await super().extend(context, extend, now) if found is None else cast("Extended", found)
 
 
+@pytest.mark.slow  # all together: what answers at once is not compiled
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=name_of)
 def test_behaviour_at_once(behaviour: Behaviour, tmp_path: Path) -> None:
     check(behaviour, functools.partial(PromptStore, tmp_path / "jobs.db", "relaxed"), skips=False)

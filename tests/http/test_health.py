@@ -70,6 +70,12 @@ async def test_many_who_ask_cost_one_look() -> None:
     assert store.asked.count("enqueue") <= 2
 
 
+async def test_nobody_sees_a_worker_that_only_looks(served: Served) -> None:
+    for path in ("/healthz", "/readyz"):
+        await served.say("GET", path)
+    assert (await served.say("GET", "/v1/workers"))[1]["settings"] == {}
+
+
 async def test_job_of_the_check_is_gone_afterwards(served: Served) -> None:
     await served.say("GET", "/readyz")
     found = (await served.say("GET", f"/v1/counts?tenant={health.TENANT}"))[1]["queues"]

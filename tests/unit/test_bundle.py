@@ -112,7 +112,7 @@ def all_jobs(engine: Engine, now: Now) -> list[object]:
     return [job for job in engine.get(CONTEXT, list(range(1, engine.last_id() + 1)), [], now) if job is not None]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_bundled_jobs_do_what_single_ones_do(seed: int) -> None:
     chance = random.Random(seed)
     sizes = [chance.choice((BUNDLE_MIN - 1, BUNDLE_MIN, 40, 1_100)) for _ in range(3)]

@@ -95,7 +95,7 @@ class GrpcDoor(grpc.GenericRpcHandler):
         except RuntimeError as error:
             raise Unavailable(f"cannot listen on {where}: {error}; choose another --grpc-port") from error
         await server.start()
-        await self._health.look()
+        await self._health.begin()
         self._server = server
         return chosen
 

@@ -1,6 +1,7 @@
 """A store behind gRPC: every verb of the contract is a method of the service."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -339,7 +340,8 @@ class GrpcStore(RemoteStore):
         """There and back, without a word to the store."""
         assert self._stub is not None
         make: Any = health_pb2_grpc.HealthStub
-        await make(self._stub.channel).Check(health_pb2.HealthCheckRequest())
+        with suppress(grpc.aio.AioRpcError):  # there is no such service
+            await make(self._stub.channel).Check(health_pb2.HealthCheckRequest(service="nobody"))
 
     async def _call(self, verb: str, context: Context, arguments: tuple[Any, ...], wait_ms: int = 0) -> Any:
         assert self._stub is not None

@@ -33,7 +33,8 @@ class HealthService(health.aio.HealthServicer):
             await self.set(name, answer.SERVING if is_well else answer.NOT_SERVING)
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - the name of the method
-        await self._look()
+        if request.service in self._names:
+            await self._look()
         return await super().Check(request, context)
 
     async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802

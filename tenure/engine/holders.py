@@ -54,6 +54,13 @@ class Part:
             at = (at + 1) & mask
         return -1
 
+    def slot_of(self, code: i64, id: i64) -> i64:
+        """The slot with this hash and job; -1 when there is none."""
+        at: i64 = self.find(code, -1)
+        while at >= 0 and self.slots[2 * at + 1] != id:
+            at = self.find(code, at)
+        return at
+
     def put(self, code: i64, id: i64) -> None:
         self.size += 1
         if self.size * 3 > 2 * (self.mask + 1):
@@ -163,9 +170,7 @@ class Holders:
         """The job does not have the key any more."""
         code: i64 = code_of(key)
         part = self._part(code)
-        at: i64 = part.find(code, -1)
-        while at >= 0 and part.slots[2 * at + 1] != id:
-            at = part.find(code, at)
+        at: i64 = part.slot_of(code, id)
         assert at >= 0, "the job does not hold this key"
         part.drop(at)
         self.size -= 1
@@ -173,11 +178,7 @@ class Holders:
     def has(self, key: str, id: i64) -> bool:
         """Whether the table says that the job has the key; for checking."""
         code: i64 = code_of(key)
-        part = self._part(code)
-        at: i64 = part.find(code, -1)
-        while at >= 0 and part.slots[2 * at + 1] != id:
-            at = part.find(code, at)
-        return at >= 0
+        return self._part(code).slot_of(code, id) >= 0
 
     def ids(self) -> list[int]:
         """Of all jobs that have keys; for checking."""

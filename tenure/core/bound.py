@@ -13,6 +13,7 @@ from tenure.core.error import InvalidRequest, PayloadTooLarge
 from tenure.core.event import EVENT_NAMES
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
+from tenure.core.packed import Texts
 from tenure.core.request import CLAIM_BYTES_MAX, Claim, Failure, Pick, Scan
 from tenure.core.state import STATE_NAMES
 from tenure.core.table import COLUMNS
@@ -361,10 +362,12 @@ def make_extras(**fields: object) -> Extras:
     return extras
 
 
-def check_keys(count: int, keys: list[str]) -> list[str]:
+def check_keys(count: int, keys: list[str] | Texts) -> list[str] | Texts:
     """Idempotency keys of a batch, one entry for each job; an empty one is none."""
     if len(keys) != count:
         raise InvalidRequest("idempotency_key", len(keys), _one_for_each(count))
+    if isinstance(keys, Texts) and keys.packed.longest <= KEY_BYTES_MAX:
+        return keys
     for key in keys:
         if utf8_bytes(key) > KEY_BYTES_MAX:
             key_text("idempotency_key", key)

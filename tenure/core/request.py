@@ -10,6 +10,7 @@ from typing import Final
 
 from tenure.core.blob import Blob
 from tenure.core.job import Extras, Options
+from tenure.core.packed import Packed, Texts
 from tenure.core.record import Past
 
 CLAIM_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -20,18 +21,18 @@ class Batch:
     Instead of extras, `keys` are idempotency keys of jobs that have nothing else besides; an empty one is none.
 
     Callers give bytes; a store puts a blob in the place of those that are over its cap.
-    `pasts`, one per job, makes whole records of them: only in an admin's load.
+    `pasts`, one per job, makes whole records of them: only in an admin's load. Only a load takes packed columns.
     """
 
     def __init__(
         self,
         options: Options,
-        payloads: Sequence[bytes | Blob],
+        payloads: Sequence[bytes | Blob] | Packed,
         extras: list[Extras | None] | None = None,
         each: list[Options] | None = None,
         atomic: bool = False,
         pasts: list[Past] | None = None,
-        keys: list[str] | None = None,
+        keys: list[str] | Texts | None = None,
     ) -> None:
         self.options = options
         self.payloads = payloads

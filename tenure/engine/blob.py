@@ -7,6 +7,7 @@ to the store, which deletes the blob once that is on disk.
 from collections.abc import Sequence
 
 from tenure.core.blob import Blob
+from tenure.core.packed import Packed
 from tenure.engine.job import Job, Side
 from tenure.engine.staged import Staged
 from tenure.engine.world import Owed, World
@@ -76,13 +77,17 @@ def let_go_of_job(w: World, job: Job) -> None:
         let_go(w, side.result_blob)
 
 
-def hold_all(w: World, contents: Sequence[object]) -> None:
+def hold_all(w: World, contents: Sequence[object] | Packed) -> None:
+    if isinstance(contents, Packed):
+        return  # bytes, all of them
     for content in contents:
         if isinstance(content, Blob):
             hold(w, content)
 
 
-def let_go_all(w: World, contents: Sequence[object]) -> None:
+def let_go_all(w: World, contents: Sequence[object] | Packed) -> None:
+    if isinstance(contents, Packed):
+        return
     for content in contents:
         if isinstance(content, Blob):
             let_go(w, content)
@@ -131,6 +136,8 @@ def _held(w: World, jobs: list[Job]) -> list[Blob | None]:
             held.append(job.side.result_blob)
     for staged in w.loads.values():
         for batch in staged.chunks.values():
+            if isinstance(batch.payloads, Packed):
+                continue
             contents: Sequence[object] = batch.payloads
             for content in contents:
                 if isinstance(content, Blob):

@@ -13,6 +13,7 @@ from tenure.core.answer import Answers, Outcome
 from tenure.core.blob import Blob
 from tenure.core.error import DependencyNotFound, InvalidRequest, Overloaded
 from tenure.core.job import Extras, Options
+from tenure.core.packed import Packed, Texts
 from tenure.core.request import Batch
 from tenure.core.state import (
     BLOCKED,
@@ -101,6 +102,8 @@ def _drop_unused(w: World, tenant: str, batch: Batch, answers: Answers) -> None:
 
 
 def _check_shape(batch: Batch) -> None:
+    if isinstance(batch.payloads, Packed) or isinstance(batch.keys, Texts):
+        raise InvalidRequest("payloads", "packed", "only a load takes its columns in one piece")
     count = len(batch.payloads)
     if count > bound.BATCH_ITEMS_MAX:
         raise InvalidRequest("payloads", count, f"a batch has at most {bound.BATCH_ITEMS_MAX} items")
@@ -153,7 +156,7 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
     options = spec.options
     q = w.queues[spec.queue]
     payloads: list[object] = cast("list[object]", batch.payloads)
-    keys = batch.keys
+    keys: list[str] | None = cast("list[str] | None", batch.keys)
     taken = KeysOfRun(w, q, options.task, keys)
     payload_max: i64 = w.payload_bytes_max
     now: i64 = w.wall_ms
@@ -214,34 +217,24 @@ def take_bundle(w: World, spec: Spec, batch: Batch, measured: Measured, first: i
     """As `take_run`, of a staged chunk, for jobs that are not made before somebody looks at them."""
     options = spec.options
     q = w.queues[spec.queue]
-    keys = KeysOfRun(w, q, options.task, batch.keys)
-    codes = measured.codes
-    sizes = measured.sizes
-    has_keys = len(codes) > 0
-    payload_max: i64 = w.payload_bytes_max
-    log = w.log
-    size: i64 = 0
-    id: i64 = w.last_id
-    at: i64 = first
-    while at < end:
-        own: i64 = sizes[at]
-        if own < 0 or own > payload_max:
-            break
-        if has_keys and codes[at] != 0 and not keys.take(at, codes[at], id + 1):
-            break
-        id += 1
-        if at == first:
-            opening = Bundle(spec, batch, first, id, 1, 0, w.wall_ms, False).job(id)
-            log.enqueued(opening, event.ENQUEUED, ENQUEUE)
-        else:
-            log.enqueued_next(own)
-        size += own
-        at += 1
-    count: i64 = at - first
+    end = measured.fitting(first, end, w.payload_bytes_max)
+    if len(measured.codes) > 0:
+        keys = KeysOfRun(w, q, options.task, batch.keys)
+        end = keys.take_all(measured.codes, first, end, w.last_id + 1)
+    count: i64 = end - first
     if count == 0:
         return 0
+    log = w.log
+    size: i64 = measured.size(first)
+    log.bundled(spec, w.last_id + 1, w.wall_ms, size)
+    at: i64 = first + 1
+    while at < end:
+        own: i64 = measured.size(at)
+        log.enqueued_next(own)
+        size += own
+        at += 1
     bundle = Bundle(spec, batch, first, w.last_id + 1, count, w.number_high + 1, w.wall_ms, w.journal.on)
-    w.last_id = id
+    w.last_id += count
     w.number_high += count
     w.index.add_bundle(bundle)
     line = q.order.line(spec.rank)

@@ -13,6 +13,7 @@ from tenure.core.blob import Blob
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Bucket, Rate
+from tenure.core.packed import Packed, Texts
 from tenure.core.record import Past
 from tenure.core.request import Batch, Change, Filter
 from tenure.engine import idempotency, journal
@@ -318,11 +319,27 @@ def batch_fact(batch: Batch) -> Fact:
     return {
         "options": [options_fact(options) for options in known],
         "each": None if batch.each is None else places,
-        "payloads": _contents_fact(cast("list[object]", batch.payloads)),
+        "payloads": _payloads_fact(batch),
         "extras": None if batch.extras is None else [_extras_fact(extras) for extras in batch.extras],
         "pasts": None if batch.pasts is None else [_pack(past) for past in batch.pasts],
-        "keys": batch.keys,
+        "keys": _packed_fact(batch.keys.packed) if isinstance(batch.keys, Texts) else batch.keys,
     }
+
+
+def _payloads_fact(batch: Batch) -> object:
+    if isinstance(batch.payloads, Packed):
+        return _packed_fact(batch.payloads)
+    return _contents_fact(cast("list[object]", batch.payloads))
+
+
+def _packed_fact(packed: Packed) -> Fact:
+    return {"content": packed.content, "ends": packed.ends, "zstd": packed.is_compressed}
+
+
+def _read_packed(fact: Fact) -> Packed:
+    packed = Packed(cast("bytes", fact["content"]), cast("bytes", fact["ends"]), bool(fact["zstd"]))
+    packed.rest()
+    return packed
 
 
 def _contents_fact(contents: list[object]) -> list[object]:
@@ -350,12 +367,22 @@ def read_batch(fact: Fact) -> Batch:
     pasts = cast("list[bytes] | None", fact.get("pasts"))
     return Batch(
         options[0],
-        [_read_content(payload) for payload in cast("list[object]", fact["payloads"])],
+        _read_payloads(fact["payloads"]),
         None if extras is None else [None if each is None else read_extras(each) for each in extras],
         None if places is None else [options[place] for place in places],
         pasts=None if pasts is None else [_unpack(past) for past in pasts],
-        keys=cast("list[str] | None", fact.get("keys")),
+        keys=_read_keys(fact.get("keys")),
     )
+
+
+def _read_payloads(fact: object) -> list[bytes | Blob] | Packed:
+    if isinstance(fact, dict):
+        return _read_packed(fact)
+    return [_read_content(payload) for payload in cast("list[object]", fact)]
+
+
+def _read_keys(fact: object) -> list[str] | Texts | None:
+    return Texts(_read_packed(fact)) if isinstance(fact, dict) else cast("list[str] | None", fact)
 
 
 def _extras_fact(extras: Extras | None) -> Fact | None:

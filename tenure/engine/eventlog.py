@@ -31,9 +31,9 @@ from mypy_extensions import i32, i64, u8
 
 from tenure.core.bound import clip
 from tenure.core.error import EventsLost
-from tenure.core.event import EVENT_NAMES, MESSAGE_BYTES_MAX
+from tenure.core.event import ENQUEUED, EVENT_NAMES, MESSAGE_BYTES_MAX
 from tenure.core.record import Event, Failed
-from tenure.core.state import CAUSE_NAMES, STATE_NAMES
+from tenure.core.state import CAUSE_NAMES, ENQUEUE, READY, STATE_NAMES
 from tenure.engine.code import Cursor, patch, put, put_signed, put_text
 from tenure.engine.job import NO_SPEC, Job, Spec, payload_bytes
 from tenure.engine.journal import Journal
@@ -117,16 +117,27 @@ class EventLog:
         put(out, self._at - job.created_at)
         put_text(out, reason)
 
+    def bundled(self, spec: Spec, id: i64, at: i64, payload_bytes: i64) -> None:
+        """As `enqueued`, of the first job of a bundle."""
+        self._open(L_ENQUEUED, ENQUEUED, ENQUEUE, READY, spec, "", "", NO_FAILURE)
+        self._put_plain(id, at, payload_bytes)
+
+    def _put_plain(self, id: i64, run_at: i64, payload_bytes: i64) -> None:
+        out = self._out
+        self._step_to(id)
+        put_signed(out, run_at - self._at)
+        out.append(u8(0))
+        put(out, payload_bytes)
+        out.append(u8(0))
+
     def _put_asked(self, job: Job) -> None:
+        side = job.side
+        if side is None:
+            self._put_plain(job.id, job.run_at, len(job.payload))
+            return
         out = self._out
         self._step_to(job.id)
         put_signed(out, job.run_at - self._at)
-        side = job.side
-        if side is None:
-            out.append(u8(0))
-            put(out, len(job.payload))
-            out.append(u8(0))
-            return
         put_signed(out, side.expires_at - self._at if side.expires_at else 0)
         put(out, payload_bytes(job))
         extras = side.extras

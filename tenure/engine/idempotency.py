@@ -6,8 +6,10 @@ because the clock says so, and whoever takes it makes the old holder let go. Whe
 key is kept and written down by itself, with an alarm for its end.
 """
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
+from tenure.core.packed import Texts
 from tenure.core.state import is_terminal
 from tenure.engine.holders import Holders
 from tenure.engine.job import IdempotencyKey, Job
@@ -72,23 +74,41 @@ def hold(w: World, q: Queue, job: Job, key: str, until: i64) -> None:
 class KeysOfRun:
     """The keys of jobs that come in a row, taken one by one as long as they are nobody's."""
 
-    def __init__(self, w: World, q: Queue, task: str, keys: list[str] | None) -> None:
+    def __init__(self, w: World, q: Queue, task: str, keys: list[str] | Texts | None) -> None:
         self._w = w
         self._q = q
         self._task = task
         self._keys = keys
         self._left = _left_of(q, task)
         self._holders = holders_of(q, task)
+        if self._holders is not None:
+            self._holders.prepare()
 
     def take(self, at: i64, code: i64, id: i64) -> bool:
         """Whether the key in that place, of this code, was free for sure and is the job's now."""
         if self._left is not None and self._keys is not None and self._keys[at] in self._left:
             return False
+        return self._opened().put_new(code, id)
+
+    def take_all(self, codes: vec[i64], first: i64, end: i64, id: i64) -> i64:
+        """As `take` from place to place, for jobs from the id on; answers the place at which it ended."""
+        at: i64 = first
+        while at < end and codes[at] == 0:
+            id += 1
+            at += 1
+        if at < end and self._left is None:
+            return self._opened().put_all_new(codes, at, end, id)
+        while at < end and (codes[at] == 0 or self.take(at, codes[at], id)):
+            id += 1
+            at += 1
+        return at
+
+    def _opened(self) -> Holders:
         holders = self._holders
         if holders is None:
             holders = open_holders(self._w, self._q, self._task)
             self._holders = holders
-        return holders.put_new(code, id)
+        return holders
 
 
 def hold_again(w: World, q: Queue, job: Job) -> None:

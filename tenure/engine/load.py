@@ -6,7 +6,9 @@ import msgspec
 from mypy_extensions import i64
 
 from tenure.core import bound
+from tenure.core.blob import Blob
 from tenure.core.error import Conflict, Forbidden, InvalidRequest, Overloaded
+from tenure.core.packed import Packed, Texts
 from tenure.core.record import LoadedRow, LoadReport
 from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Batch, Load
 from tenure.core.tenant import ADMIN, Context
@@ -55,6 +57,8 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     if batch is None:
         raise InvalidRequest("batch", None, "a chunk to stage needs its jobs")
     size = _check_chunk(w, batch)
+    if batch.options.lifo:
+        batch = _unpacked(batch)
     staged = w.loads.get((tenant, request.load_id))
     if staged is not None and staged.published:
         raise Conflict(f"load {request.load_id} is published already", 0)
@@ -76,9 +80,10 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
         let_go_all(w, staged.chunks[key].payloads)
     staged.chunks[key] = batch
     staged.measured[key] = Measured(batch)
+    _rest(batch)
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
-    w.journal.bytes += size
+    w.journal.bytes += len(batch.payloads.content) if isinstance(batch.payloads, Packed) else size
     w.loaded_ms = w.elapsed_ms
     staged.jobs += count - before
     w.staged_jobs += count - before
@@ -99,22 +104,42 @@ def _check_chunk(w: World, batch: Batch) -> i64:
     ):
         if length != count:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
-    payloads: list[object] = cast("list[object]", batch.payloads)
-    payload_max: i64 = w.payload_bytes_max
-    size: i64 = 0
-    for at, payload in enumerate(payloads):
-        if isinstance(payload, bytes) and len(payload) <= payload_max:
-            size += len(payload)
-            continue
-        error = check_content(w, payload, f"payloads[{at}]")
-        if error is not None:
-            raise error
+    size = _check_payloads(w, batch)
     if batch.pasts is not None:
         check_pasts(w, batch)
         size += len(_pack(batch.pasts))
     if size > bound.BATCH_BYTES_MAX:
         raise InvalidRequest("batch", int(size), f"a chunk has at most {bound.BATCH_BYTES_MAX} bytes; stage several")
     return size
+
+
+def _check_payloads(w: World, batch: Batch) -> i64:
+    payload_max: i64 = w.payload_bytes_max
+    if isinstance(batch.payloads, Packed) and batch.payloads.longest <= payload_max:
+        return batch.payloads.bytes
+    size: i64 = 0
+    for at, payload in enumerate(batch.payloads):
+        if isinstance(payload, bytes) and len(payload) <= payload_max:
+            size += len(payload)
+            continue
+        error = check_content(w, payload, f"payloads[{at}]")
+        if error is not None:
+            raise error
+    return size
+
+
+def _rest(batch: Batch) -> None:
+    if isinstance(batch.payloads, Packed):
+        batch.payloads.rest()
+    if isinstance(batch.keys, Texts):
+        batch.keys.packed.rest()
+
+
+def _unpacked(batch: Batch) -> Batch:
+    """Jobs whose place in line is not behind the others are made when they are let in, one by one."""
+    payloads: list[bytes | Blob] = list(batch.payloads)
+    keys: list[str] | None = None if batch.keys is None else list(batch.keys)
+    return Batch(batch.options, payloads, batch.extras, batch.each, batch.atomic, batch.pasts, keys)
 
 
 def _publish(w: World, tenant: str, request: Load) -> LoadReport:

@@ -5,6 +5,7 @@ from typing import cast
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from tenure.core.packed import Packed, Texts
 from tenure.core.request import Batch
 from tenure.engine.alarm import Alarm
 from tenure.engine.holders import code_of
@@ -40,16 +41,50 @@ class Measured:
     hand: to fetch each of them from memory again takes longer than all the rest."""
 
     def __init__(self, batch: Batch) -> None:
-        payloads: list[object] = cast("list[object]", batch.payloads)
-        sizes: vec[i64] = vec[i64](capacity=len(payloads))
-        for payload in payloads:
-            sizes = append(sizes, i64(len(payload)) if isinstance(payload, bytes) else i64(-1))
-        self.sizes: vec[i64] = sizes  # of the payload, -1 when it is not here
-        keys = batch.keys
-        codes: vec[i64] = vec[i64](capacity=0 if keys is None else len(keys))
-        for key in keys or ():
-            codes = append(codes, code_of(key) if key else i64(0))
-        self.codes: vec[i64] = codes  # of the key, 0 when there is none; no codes when no row has one
+        payloads = batch.payloads
+        self._packed: Packed | None = payloads if isinstance(payloads, Packed) else None
+        self._sizes: vec[i64] = _sizes_of(batch)  # -1 when the payload is not here; none when they are packed
+        self.codes: vec[i64] = _codes_of(batch)  # of the key, 0 when there is none; no codes when no row has one
+
+    def size(self, at: i64) -> i64:
+        """Of the payload in that row; -1 when it is not here."""
+        packed = self._packed
+        return self._sizes[at] if packed is None else packed.size(at)
+
+    def fitting(self, first: i64, end: i64, most: i64) -> i64:
+        """The first row whose payload is not here, or has more than so many bytes; else the end."""
+        packed = self._packed
+        if packed is not None and packed.longest <= most:
+            return end
+        at: i64 = first
+        while at < end and 0 <= self.size(at) <= most:
+            at += 1
+        return at
+
+
+def _sizes_of(batch: Batch) -> vec[i64]:
+    if isinstance(batch.payloads, Packed):
+        return vec[i64]()
+    payloads: list[object] = cast("list[object]", batch.payloads)
+    sizes: vec[i64] = vec[i64](capacity=len(payloads))
+    for payload in payloads:
+        sizes = append(sizes, i64(len(payload)) if isinstance(payload, bytes) else i64(-1))
+    return sizes
+
+
+def _codes_of(batch: Batch) -> vec[i64]:
+    keys = batch.keys
+    codes: vec[i64] = vec[i64](capacity=0 if keys is None else len(keys))
+    if isinstance(keys, Texts):
+        packed = keys.packed
+        at: i64 = 0
+        while at < packed.count:
+            codes = append(codes, code_of(packed.entry(at).decode()) if packed.size(at) else i64(0))
+            at += 1
+        return codes
+    for key in keys or ():
+        codes = append(codes, code_of(key) if key else i64(0))
+    return codes
 
 
 class Staged:

@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 from tenure.core import bound
 from tenure.core.error import InvalidRequest
 from tenure.core.job import Extras, Options
+from tenure.core.packed import Packed, ends_of, pack_texts
 from tenure.core.request import Batch
 from tenure.spark.option import Writing
 
@@ -49,6 +50,7 @@ class Rows(NamedTuple):
     of them; `size` is what a message of them has at most."""
 
     payloads: list[bytes]
+    sizes: list[int]  # of the payloads
     keys: list[str]
     extras: list[Extras | None] | None
     each: list[Options] | None
@@ -101,8 +103,9 @@ class RowEncoder:
             extras = [Extras(idempotency_key=key) for key in keys]
             chars += self._add_groups(batch, extras)
             self._add_times(batch, extras)
-        size = sum(map(len, payloads)) + ROW_BYTES * len(payloads) + CHAR_BYTES * chars
-        return Rows(payloads, keys, extras, self._priorities(batch), repeated_of(keys), size)
+        sizes = list(map(len, payloads))
+        size = sum(sizes) + ROW_BYTES * len(payloads) + CHAR_BYTES * chars
+        return Rows(payloads, sizes, keys, extras, self._priorities(batch), repeated_of(keys), size)
 
     def _given_payloads(self, batch: pa.RecordBatch) -> list[bytes]:
         column = batch.column(self._writing.payload)
@@ -211,9 +214,9 @@ def chunks_of(rows: Rows, options: Options) -> list[Batch]:
         return [_part(rows, options, 0, count)]
     chunks: list[Batch] = []
     first = size = 0
-    for at, (payload, key) in enumerate(zip(rows.payloads, rows.keys, strict=True)):
+    for at, (payload_bytes, key) in enumerate(zip(rows.sizes, rows.keys, strict=True)):
         extra = None if rows.extras is None else rows.extras[at]
-        own = len(payload) + ROW_BYTES + CHAR_BYTES * (len(key) + (0 if extra is None else len(extra.group)))
+        own = payload_bytes + ROW_BYTES + CHAR_BYTES * (len(key) + (0 if extra is None else len(extra.group)))
         if at > first and (size + own > CHUNK_BYTES or at - first == bound.BATCH_ITEMS_MAX):
             chunks.append(_part(rows, options, first, at))
             first, size = at, 0
@@ -225,7 +228,7 @@ def chunks_of(rows: Rows, options: Options) -> list[Batch]:
 
 def _part(rows: Rows, options: Options, first: int, end: int) -> Batch:
     each = None if rows.each is None else rows.each[first:end]
-    payloads = rows.payloads[first:end]
+    payloads = Packed(b"".join(rows.payloads[first:end]), ends_of(rows.sizes[first:end]))
     if rows.extras is None:
-        return Batch(options, payloads, None, each, keys=rows.keys[first:end])
+        return Batch(options, payloads, None, each, keys=pack_texts(rows.keys[first:end]))
     return Batch(options, payloads, rows.extras[first:end], each)

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from tenure.wire.option import Few, Item, JobFields, JustData
+from tenure.wire.piece import InOnePiece
 
 PULL_WAIT_MS = 60_000
 WAIT_MS = 30_000
@@ -120,12 +121,12 @@ class JobColumns(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields
     """Jobs in columns, with an entry for each: a tenth of the work of reading one after the other. Data is binary; an
     empty entry asks for nothing. `kinds` are the options that differ, once each, and `kind` says which a job has."""
 
-    data: Few[bytes]
+    data: Few[bytes] | InOnePiece
     kinds: Few[Item] | None = None
     kind: Few[int] | None = None
     custom_id: Few[str] | None = None
     unique_key: Few[str] | None = None
-    idempotency_key: Few[str] | None = None
+    idempotency_key: Few[str] | InOnePiece | None = None
     debounce_id: Few[str] | None = None
     depends_on: Few[Few[int]] | None = None
     group_id: Few[str] | None = None

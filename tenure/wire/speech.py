@@ -14,12 +14,14 @@ from tenure.core import bound, state
 from tenure.core.answer import Answers, Outcome
 from tenure.core.error import Error, InvalidRequest
 from tenure.core.job import Extras, Options
+from tenure.core.packed import Texts
 from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Claim, Filter
 from tenure.wire import value
 from tenure.wire.command import JobColumns
 from tenure.wire.format import Format, kept, nothing, shown
 from tenure.wire.option import CORE_NAMES, JustData, asked, split
+from tenure.wire.piece import InOnePiece, packed_of
 from tenure.wire.reader import Reader
 
 OPTIONS_KEPT = 1_000
@@ -143,12 +145,13 @@ class Speech:
 
     def columns(self, message: Any, columns: JobColumns) -> Batch:
         """A batch whose jobs were said in columns. One that is wrong refuses them all."""
-        count = len(columns.data)
+        data = packed_of(columns.data) if isinstance(columns.data, InOnePiece) else columns.data
+        count = len(data)
         shared = asked(message)
         options, extras = self.job(shared, message.queue)
         if extras is not None:
             raise InvalidRequest("columns", "given", "what one job has besides the others stands among them")
-        given: dict[str, list[Any]] = {}
+        given: dict[str, Any] = {}
         for name in EXTRA_COLUMNS:
             column = getattr(columns, name)
             if column is not None:
@@ -164,9 +167,14 @@ class Speech:
                     "kind", len(columns.kind), f"there must be one of the kinds for each of {count} jobs"
                 )
             each = [kinds[place] for place in columns.kind]
+        keys: Any = given.get("idempotency_key")
+        if isinstance(keys, InOnePiece):
+            keys = Texts(packed_of(keys))
         if given.keys() == {"idempotency_key"}:
-            return Batch(options, columns.data, None, each, keys=bound.check_keys(count, given["idempotency_key"]))
-        return Batch(options, columns.data, bound.make_extras_of(count, given) if given else None, each)
+            return Batch(options, data, None, each, keys=bound.check_keys(count, keys))
+        if isinstance(keys, Texts):
+            given["idempotency_key"] = list(keys)
+        return Batch(options, data, bound.make_extras_of(count, given) if given else None, each)
 
     def filter(self, which: Any) -> Filter:
         names = [which.state] if isinstance(which.state, str) else which.state

@@ -15,6 +15,7 @@ from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
+from tenure.core.packed import Packed, Texts
 from tenure.core.record import Ended, Failed, Past, Progress, Scanned
 from tenure.core.request import (
     Append,
@@ -33,6 +34,7 @@ from tenure.core.request import (
 from tenure.core.retry import Backoff
 from tenure.core.table import JOB_BYTES
 from tenure.core.tenant import Context, OpId
+from tenure.wire.piece import InOnePiece, in_one_piece, packed_of
 
 T = TypeVar("T")
 M = TypeVar("M", bound=msgspec.Struct)
@@ -150,13 +152,13 @@ class WireExtras(Wire):
 
 class WireBatch(Wire):
     options: WireOptions
-    payloads: list[object]  # the store refuses, one by one, what is not bytes
+    payloads: list[object] | InOnePiece  # the store refuses, one by one, what is not bytes
     extras: list[WireExtras | None] | None
     kinds: list[WireOptions] | None  # the options that differ, once each
     each: list[int] | None  # which of them every job has
     atomic: bool
     pasts: list[msgspec.Raw] | None  # the store names what is wrong with them
-    keys: list[str] | None
+    keys: list[str] | InOnePiece | None
 
 
 def _pack_options(options: Options) -> WireOptions:
@@ -198,17 +200,29 @@ def _unpack_kinds(kinds: list[WireOptions], which: list[int]) -> list[Options]:
 def pack_batch(batch: Batch) -> WireBatch:
     kinds, each = (None, None) if batch.each is None else _pack_kinds(batch.each)
     extras = None if batch.extras is None else _pack_extras(batch.extras)
-    payloads = cast("list[object]", batch.payloads)
+    payloads: object = in_one_piece(batch.payloads) if isinstance(batch.payloads, Packed) else batch.payloads
+    keys = in_one_piece(batch.keys.packed) if isinstance(batch.keys, Texts) else batch.keys
     pasts = None if batch.pasts is None else [msgspec.Raw(msgspec.msgpack.encode(past)) for past in batch.pasts]
-    return WireBatch(_pack_options(batch.options), payloads, extras, kinds, each, batch.atomic, pasts, batch.keys)
+    return WireBatch(
+        _pack_options(batch.options),
+        cast("list[object] | InOnePiece", payloads),
+        extras,
+        kinds,
+        each,
+        batch.atomic,
+        pasts,
+        keys,
+    )
 
 
 def unpack_batch(message: WireBatch) -> Batch:
     each = None if message.kinds is None else _unpack_kinds(message.kinds, message.each or [])
     extras = None if message.extras is None else _unpack_extras(message.extras)
-    payloads = cast("list[bytes]", message.payloads)
+    found = message.payloads
+    payloads = packed_of(found) if isinstance(found, InOnePiece) else cast("list[bytes]", found)
+    keys = Texts(packed_of(message.keys)) if isinstance(message.keys, InOnePiece) else message.keys
     pasts = None if message.pasts is None else [unpack_past(past) for past in message.pasts]
-    return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic, pasts, message.keys)
+    return Batch(_unpack_options(message.options), payloads, extras, each, message.atomic, pasts, keys)
 
 
 def unpack_past(past: msgspec.Raw, decode: Callable[..., Any] = msgspec.msgpack.decode) -> Past:

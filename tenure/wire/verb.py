@@ -10,6 +10,7 @@ from tenure.core import bound, request
 from tenure.core.error import InvalidRequest
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
+from tenure.core.packed import Packed, Texts
 from tenure.core.record import (
     DeadLetterGroup,
     Event,
@@ -27,6 +28,7 @@ from tenure.core.tenant import Context
 from tenure.wire import value
 from tenure.wire.format import Format
 from tenure.wire.option import PUBLIC_NAMES, extra_fields, fields_of
+from tenure.wire.piece import squeezed
 from tenure.wire.work import LOAD_STEPS, SETTLE_VERBS
 
 Fields = dict[str, Any]
@@ -341,8 +343,10 @@ def _columns(batch: Batch) -> Fields:
     """What all jobs share at the top, what they have besides in columns."""
     _check_lengths(batch)
     columns: Fields = {"data": batch.payloads}
+    if isinstance(batch.payloads, Packed):
+        columns["data"] = squeezed(batch.payloads)
     if batch.keys is not None:
-        columns["idempotency_key"] = batch.keys
+        columns["idempotency_key"] = squeezed(batch.keys.packed) if isinstance(batch.keys, Texts) else batch.keys
     if batch.extras is not None:
         extras = [NO_EXTRAS if extra is None else extra for extra in batch.extras]
         for name in bound.EXTRA_RULES:

@@ -10,6 +10,7 @@ from tenure.core.tenant import OpId
 from tenure.store.behaviour.rig import Rig
 from tenure.store.blob.folder import Folder
 from tests.blob.shop import LARGE, OTHER, Shop
+from tests.packing import in_one_piece
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -218,6 +219,16 @@ async def test_change_by_filter_holds_its_payload_until_it_is_done(shop: Shop) -
 
 async def stage(rig: Rig, writing: str, *payloads: bytes) -> None:
     await rig.load(Load(STAGE, "load", 1, writing, 0, rig.batch(list(payloads))))
+
+
+async def test_large_ones_of_a_load_in_one_piece_become_blobs(shop: Shop) -> None:
+    for chunk, payloads in enumerate(([b"small", LARGE], [b"a", b"b"])):
+        batch = in_one_piece(shop.rig.batch(payloads), True)
+        await shop.rig.load(Load(STAGE, "load", 0, "w", chunk, batch))
+    assert len(await shop.names()) == 1
+    await shop.rig.load(Load(PUBLISH, "load", parts={0: "w"}))
+    await shop.rig.tick()
+    assert await shop.rig.line() == [b"small", LARGE, b"a", b"b"]
 
 
 async def test_loads_hold_what_is_staged(shop: Shop) -> None:

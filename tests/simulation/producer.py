@@ -8,6 +8,7 @@ from tenure.core.job import Extras, Options
 from tenure.core.request import Batch, Load
 from tenure.core.retry import Backoff
 from tenure.core.tenant import Context, OpId
+from tests.packing import in_form
 from tests.simulation.scenario import TASKS, Scenario
 from tests.simulation.world import World
 
@@ -77,6 +78,7 @@ class Producer:
             for writing in ("first", "second")[: random.randint(1, 2)]:
                 count = random.choice((1, 3, 9, 15, 16, 30, 70))
                 batch = Batch(self._plain_options(), [b"l"] * count, keys=self._keys(count))
+                batch = in_form(batch, random.randrange(3))
                 self._world.load(context, Load(request.STAGE, name, 0, writing, chunk, batch))
         if random.random() < 0.7:
             for _ in range(random.randint(1, 2)):

@@ -12,6 +12,7 @@ from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.error import Error
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
+from tenure.core.packed import Packed, Texts
 from tenure.core.request import (
     Append,
     Batch,
@@ -70,6 +71,8 @@ def render(value: object) -> str:
         return value.hex()
     if isinstance(value, (list, tuple)):
         return "[" + ",".join([render(item) for item in value]) + "]"
+    if isinstance(value, (Packed, Texts)):
+        return render(list(value))
     if isinstance(value, frozenset):
         return "{" + ",".join(sorted(render(item) for item in value)) + "}"
     if isinstance(value, dict):

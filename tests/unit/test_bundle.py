@@ -7,8 +7,11 @@ import pytest
 
 from tenure.core import bound
 from tenure.core.clock import Now
+from tenure.core.error import InvalidRequest, PayloadTooLarge
 from tenure.core.job import Options
+from tenure.core.packed import Packed
 from tenure.core.request import (
+    ABORT,
     CANCEL,
     DELAY,
     PRIORITY,
@@ -30,6 +33,7 @@ from tenure.engine.engine import Engine
 from tenure.engine.enqueue import BUNDLE_MIN
 from tenure.engine.redo import VERSION, VERSION_QUOTING
 from tenure.engine.restore import Restore
+from tests.packing import in_form, in_one_piece
 
 SECRET = bytes(32)
 START = Now(1_700_000_000_000, 0)
@@ -44,8 +48,12 @@ def batch(first: int, count: int) -> Batch:
 
 def load(engine: Engine, sizes: list[int], name: str = "load", first: int = 0) -> None:
     for chunk, size in enumerate(sizes):
-        engine.load(CONTEXT, Load(STAGE, name, 0, "w", chunk, batch(first, size)), START)
+        engine.load(CONTEXT, Load(STAGE, name, 0, "w", chunk, in_form(batch(first, size), chunk)), START)
         first += size
+    publish(engine, name)
+
+
+def publish(engine: Engine, name: str) -> None:
     engine.load(CONTEXT, Load(PUBLISH, name, parts={0: "w"}), START)
     while engine._w.owed:
         engine.tick(START)
@@ -254,3 +262,31 @@ def test_chunk_that_is_gone_adds_nothing_to_what_pages_say() -> None:
     engine = restore.finish(START, 1_000, 1_000)
     assert engine.verify() == []
     assert engine.count(CONTEXT, "default", START)["default"]["ready"] == 30
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_payload_over_the_cap_is_named_also_in_one_piece(is_compressed: bool) -> None:
+    engine = Engine(SECRET, 1, START)
+    staged = in_one_piece(Batch(OPTIONS, [b"a", b"x" * (bound.MIB + 1), b"c"]), is_compressed)
+    with pytest.raises(PayloadTooLarge, match=r"payloads\[1\]"):
+        engine.load(CONTEXT, Load(STAGE, "load", 0, "w", 0, staged), START)
+    assert engine.load(CONTEXT, Load(ABORT, "load"), START).rows == 0
+
+
+def test_only_a_load_takes_columns_in_one_piece() -> None:
+    engine = Engine(SECRET, 1, START)
+    with pytest.raises(InvalidRequest, match="only a load"):
+        engine.enqueue(CONTEXT, in_one_piece(batch(0, 3), False), START)
+
+
+def test_staged_chunk_that_is_compressed_stays_so_until_it_is_looked_at() -> None:
+    engine = Engine(SECRET, 1, START)
+    kept = in_one_piece(batch(0, 100), True).payloads
+    assert isinstance(kept, Packed)
+    engine.load(CONTEXT, Load(STAGE, "load", 0, "w", 0, Batch(OPTIONS, kept)), START)
+    publish(engine, "load")
+    assert kept._plain is None
+    record = engine.get(CONTEXT, [100], [], START)[0]
+    assert record is not None
+    assert record.payload == b"99"
+    assert kept._plain is not None

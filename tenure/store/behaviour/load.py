@@ -1,6 +1,7 @@
 """Section 4: loads. Staged out of sight, published whole and once, or gone."""
 
 from tenure.core.error import Error, InvalidRequest
+from tenure.core.packed import pack, pack_texts
 from tenure.core.record import LoadReport
 from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Filter, Load
 from tenure.store.behaviour.expect import refused
@@ -68,6 +69,34 @@ async def keys_of_a_load_may_stand_in_a_column(rig: Rig) -> None:
     assert (told[1].id, told[2].id) == (taken, told[0].id)
     assert (await rig.submit(idempotency_key="d")).id == told[3].id
     assert await rig.line() == [b"x", b"a", b"d"]
+
+
+@behaviour(4, needs=NEEDS)
+async def columns_of_a_load_may_be_in_one_piece(rig: Rig) -> None:
+    taken = await rig.enqueue(idempotency_key="key 1")
+    payloads = [b"row %d" % row for row in range(500)]
+    keys = ["é", *(f"key {row}" for row in range(1, 498)), "", "key 2"]
+    batch = rig.batch([])
+    batch.payloads = pack(payloads)
+    batch.keys = pack_texts(keys)
+    assert (await rig.load(Load(STAGE, "load", 0, "w", 0, batch))).rows == 500
+    report = await publish(rig, {0: "w"})
+    assert (report.rows, report.new, report.duplicates, report.refused) == (500, 498, 2, 0)
+    told = (await rig.load(Load(READ, "load", 0, "w", 0))).outcomes
+    assert [at for at, row in enumerate(told) if row.duplicate] == [1, 499]
+    assert (told[1].id, told[499].id) == (taken, told[2].id)
+    assert (await rig.submit(idempotency_key="é")).id == told[0].id
+    assert await rig.line() == [b"x", payloads[0], *payloads[2:499]]
+
+
+@behaviour(4, needs=NEEDS)
+async def last_come_of_a_load_in_one_piece_are_first(rig: Rig) -> None:
+    batch = rig.batch([], lifo=True)
+    batch.payloads = pack([b"a", b"", b"c"])
+    batch.keys = pack_texts(["1", "2", "3"])
+    await rig.load(Load(STAGE, "load", 0, "w", 0, batch))
+    await publish(rig, {0: "w"})
+    assert await rig.line() == [b"c", b"", b"a"]
 
 
 @behaviour(4, needs=NEEDS)

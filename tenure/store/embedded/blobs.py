@@ -14,6 +14,7 @@ from tenure.core.answer import Answers, Claimed
 from tenure.core.blob import Blob
 from tenure.core.clock import Now
 from tenure.core.error import Error, Internal, InvalidRequest, JobNotFound, Unavailable
+from tenure.core.packed import Packed
 from tenure.core.record import BlobRecord, JobRecord, LoadReport
 from tenure.core.request import CLAIM_BYTES_MAX, Batch, Change, Claim, Failure, Load, Settle
 from tenure.core.state import SETTLE_FAIL, SETTLE_SNOOZE
@@ -71,8 +72,15 @@ class Upload:
                 raise each
         return list(found)
 
+    async def staged(self, batch: Batch) -> Batch:
+        contents = batch.payloads
+        if isinstance(contents, Packed) and contents.longest <= self._payload_bytes_max:
+            return batch
+        payloads: Sequence[object] = list(contents) if isinstance(contents, Packed) else contents
+        return _with_payloads(batch, await self.column(payloads))
+
     async def batch(self, batch: Batch) -> Batch:
-        contents: Sequence[object] = batch.payloads
+        contents = cast("Sequence[object]", batch.payloads)
         if len(contents) > 1 and sum(len(each) for each in contents if isinstance(each, bytes)) > bound.BATCH_BYTES_MAX:
             return batch  # the engine refuses it, and nothing was uploaded in vain
         payloads = await self.column(contents)
@@ -168,7 +176,7 @@ class StoreWithBlobs(EmbeddedStore):
         if self._shelf is None or load.batch is None:
             return await super().load(context, load, now)
         async with self._upload() as upload:
-            batch = _with_payloads(load.batch, await upload.column(load.batch.payloads))
+            batch = await upload.staged(load.batch)
             stored = Load(load.step, load.load_id, load.part, load.writing, load.chunk, batch, load.parts)
             return await super().load(context, stored, now)
 

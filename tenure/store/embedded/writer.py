@@ -21,7 +21,7 @@ from tenure.store.embedded.file import PAGE_BYTES, Fenced, StoreFile, check_epoc
 RETRY_FIRST_S = 0.05
 RETRY_MOST_S = 2.0
 WAL_BYTES = 4 * 1024 * 1024
-WAL_BYTES_MAX = 64 * 1024 * 1024
+WAL_BYTES_MAX = 64 * 1024 * 1024  # the room that the log keeps: what a load needed once need not be asked for again
 LARGE_BYTES = 16 * 1024  # of events that go to their own table at once, and not by way of the journal
 ROOM_BYTES = 4 * 1024 * 1024  # that the log is given at once
 MARK_S = 0.005  # of quiet, after which what is on disk is noted
@@ -162,7 +162,7 @@ class Writer:
                     raise OSError("SQLite keeps no write-ahead log here")
                 db.execute("PRAGMA wal_autocheckpoint=0")
                 db.execute("PRAGMA synchronous=NORMAL")  # the log is synced here, see `log`
-                db.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+                db.execute(f"PRAGMA journal_size_limit={WAL_BYTES_MAX}")
                 step.prepare(db)
             except BaseException:
                 db.close()

@@ -1,0 +1,28 @@
+"""Columns in one piece (`core.packed`) as messages say them."""
+
+from msgspec import Struct
+
+from tenure.core.packed import Packed, compressed
+
+
+class InOnePiece(Struct, forbid_unknown_fields=True):
+    """A column as the bytes of all its entries, as they are or as a frame of zstd, and where each of them ends: 4 bytes
+    a number, the lowest byte first."""
+
+    content: bytes
+    ends: bytes
+    zstd: bool = False
+
+
+def in_one_piece(packed: Packed) -> InOnePiece:
+    return InOnePiece(packed.content, packed.ends, packed.is_compressed)
+
+
+def squeezed(packed: Packed) -> InOnePiece:
+    """For the way over a network: compressed where that makes it shorter."""
+    content = None if packed.is_compressed else compressed(packed.content)
+    return in_one_piece(packed) if content is None else InOnePiece(content, packed.ends, True)
+
+
+def packed_of(piece: InOnePiece) -> Packed:
+    return Packed(piece.content, piece.ends, piece.zstd)

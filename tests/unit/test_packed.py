@@ -1,0 +1,108 @@
+"""Columns in one piece: what goes in comes out, and what is no column is refused before it is stored."""
+
+import random
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenure.core.error import InvalidRequest
+from tenure.core.packed import PLAIN_BYTES_MAX, Packed, Texts, compressed, ends_of, pack, pack_texts
+from tests.packing import squeezed, zstd
+
+
+@given(st.lists(st.binary(max_size=40), max_size=30))
+def test_contents_come_out_as_they_went_in(contents: list[bytes]) -> None:
+    for packed in (pack(contents), squeezed(pack(contents))):
+        assert list(packed) == contents
+        assert [packed[at] for at in range(len(packed))] == contents
+        assert [packed.size(at) for at in range(len(packed))] == [len(content) for content in contents]
+        assert packed.longest == max(map(len, contents), default=0)
+        assert packed.bytes == sum(map(len, contents))
+        packed.rest()
+        assert list(packed) == contents
+
+
+@given(st.lists(st.text(max_size=20), max_size=30))
+def test_texts_come_out_as_they_went_in(texts: list[str]) -> None:
+    for packed in (pack_texts(texts), Texts(squeezed(pack_texts(texts).packed))):
+        assert list(packed) == texts
+        assert [packed[at] for at in range(len(packed))] == texts
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+@pytest.mark.parametrize(
+    ("content", "ends", "rule"),
+    [
+        (b"abc", b"\3\0\0", "4 bytes for each"),
+        (b"abc", number(2) + number(1), "ends before it begins"),
+        (b"abc", number(1 << 31), "ends before it begins"),  # below 0, as it is read
+        (b"abc", number(2), "the end of the content"),
+        (b"abc", number(4), "the end of the content"),
+        (b"abc", b"", "the end of the content"),
+        (b"", number(PLAIN_BYTES_MAX + 1), "at most"),
+    ],
+)
+def test_ends_that_are_none_are_refused(content: bytes, ends: bytes, rule: str) -> None:
+    with pytest.raises(InvalidRequest, match=rule):
+        Packed(content, ends)
+
+
+FRAME = zstd.compress(b"abc" * 1_000)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"abc" * 1_000,
+        FRAME[:-1],
+        FRAME + b"x",
+        FRAME + FRAME,
+        zstd.compress(b"abc" * 1_000 + b"x"),
+        zstd.compress(b"abc" * 999),
+    ],
+)
+def test_content_that_is_no_frame_of_that_size_is_refused(content: bytes) -> None:
+    assert len(Packed(FRAME, number(3_000), True)) == 1
+    with pytest.raises(InvalidRequest, match="zstd"):
+        Packed(content, number(3_000), True)
+
+
+def test_frame_that_would_become_a_gigabyte_takes_no_memory() -> None:
+    bomb = zstd.compress(bytes(1 << 30))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest, match="zstd"):
+            Packed(bomb, number(3_000), True)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_frame_that_asks_for_a_large_window_is_refused() -> None:
+    wide: dict[int, int] = {zstd.CompressionParameter.window_log: 27, zstd.CompressionParameter.content_size_flag: 0}
+    writer = zstd.ZstdCompressor(options=wide)
+    frame = writer.compress(b"abc" * 1_000) + writer.flush()
+    with pytest.raises(InvalidRequest, match="zstd"):
+        Packed(frame, number(3_000), True)
+
+
+@pytest.mark.parametrize("contents", [[b"\xff"], ["é".encode()[:1], "é".encode()[1:]]])
+def test_texts_that_are_not_utf8_are_refused(contents: list[bytes]) -> None:
+    with pytest.raises(InvalidRequest, match="UTF-8"):
+        Texts(pack(contents))
+
+
+def test_what_does_not_get_shorter_is_not_compressed() -> None:
+    assert compressed(random.Random(1).randbytes(100_000)) is None
+    assert compressed(b"a" * 100) is None
+    assert compressed(b"a" * 100_000) is not None
+
+
+def test_ends_are_sums_of_sizes() -> None:
+    assert ends_of([1, 0, 300]) == number(1) + number(1) + number(301)

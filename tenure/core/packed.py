@@ -25,6 +25,7 @@ END_BYTES: Final = 4
 PLAIN_BYTES_MAX: Final = 16 * 1024 * 1024  # of a column, before compression
 WINDOW_LOG_MAX: Final = 24  # of a compressed column: what reading it may take besides, as a power of two
 PIECE_BYTES: Final = 64 * 1024  # that are read at once to check it
+OPENED_MAX: Final = 4  # columns that stay decompressed
 LEVEL: Final = 1
 WORTH_BYTES: Final = 1024  # less is not compressed
 
@@ -68,6 +69,9 @@ class Packed:
         if plain is None:
             plain = _reader().decompress(self.content)
             self._plain = plain
+            _opened.append(self)
+            if len(_opened) > OPENED_MAX:
+                _opened.pop(0).rest()
         return plain
 
     def size(self, at: i64) -> i64:
@@ -80,6 +84,9 @@ class Packed:
         """Nobody will look at an entry soon."""
         if self.is_compressed:
             self._plain = None
+
+
+_opened: list[Packed] = []  # those that were decompressed last
 
 
 def _longest(ends: bytes) -> i64:

@@ -87,14 +87,14 @@ class Index:
             number += 1
 
     def peek(self, id: i64) -> Job | None:
-        """As `get`, for checking: a job that is not made yet stays so, and what is answered is a copy."""
+        """As `get`, to be read only: a job that is not made yet stays so, and what is answered is a copy."""
         page = self._pages.get(id >> PAGE_BITS)
         if page is not None and page.slots is not None and page.slots[id & PAGE_MASK] is IN_BUNDLE:
             return _bundle_of(page, id).job(id)
         return self.get(id)
 
     def peek_all(self, first: i64, last: i64) -> list[Job]:
-        """Those with ids from first to last, in their order, for checking."""
+        """Those with ids from first to last, in their order, to be read only."""
         found: list[Job] = []
         for number in self._numbers_from(first // PAGE, last // PAGE, self.size):
             low: i64 = i64(number) << PAGE_BITS

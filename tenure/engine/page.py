@@ -42,7 +42,7 @@ def sheet(w: World, number: i64) -> Sheet:
     first: i64 = number << PAGE_BITS
     size: i64 = 1
     size = size << PAGE_BITS
-    jobs = w.index.scan(first - 1, size, first + size - 1)
+    jobs = w.index.peek_all(first, first + size - 1)
     if not jobs:
         return Sheet(int(number), b"", b"", b"")
     out = BytesWriter()

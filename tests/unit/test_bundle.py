@@ -31,6 +31,7 @@ from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
 from tenure.engine.enqueue import BUNDLE_MIN
+from tenure.engine.page import sheet
 from tenure.engine.redo import VERSION, VERSION_QUOTING
 from tenure.engine.restore import Restore
 from tests.packing import in_form, in_one_piece
@@ -252,8 +253,8 @@ def test_chunk_that_is_gone_adds_nothing_to_what_pages_say() -> None:
     written.note()
     unsaved = written.engine.take_unsaved()
     restore = Restore(SECRET, 2)
-    for sheet in unsaved.sheets(100):
-        restore.page(sheet.facts)
+    for saved in unsaved.sheets(100):
+        restore.page(saved.facts)
     quoting = Written()
     quoting.engine.load(CONTEXT, Load(STAGE, "load", 0, "w", 0, batch(0, 30)), START)
     quoting.engine.take()
@@ -290,3 +291,14 @@ def test_staged_chunk_that_is_compressed_stays_so_until_it_is_looked_at() -> Non
     assert record is not None
     assert record.payload == b"99"
     assert kept._plain is not None
+
+
+def test_checkpoint_reads_jobs_and_makes_none() -> None:
+    engine = loaded([40, 40, 40])
+    before = unmade(engine)
+    assert before == 120
+    saved = sheet(engine._w, 0)
+    assert saved.shown.count(b"[") == 1 + 63
+    assert unmade(engine) == before
+    assert engine.get(CONTEXT, [63], [], START)[0] is not None
+    assert sheet(engine._w, 0).facts == saved.facts

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.core.error import InvalidRequest
-from tenure.core.packed import PLAIN_BYTES_MAX, Packed, Texts, compressed, ends_of, pack, pack_texts
+from tenure.core.packed import OPENED_MAX, PLAIN_BYTES_MAX, Packed, Texts, compressed, ends_of, pack, pack_texts
 from tests.packing import squeezed, zstd
 
 
@@ -106,3 +106,10 @@ def test_what_does_not_get_shorter_is_not_compressed() -> None:
 
 def test_ends_are_sums_of_sizes() -> None:
     assert ends_of([1, 0, 300]) == number(1) + number(1) + number(301)
+
+
+def test_only_the_last_ones_stay_decompressed() -> None:
+    columns = [squeezed(pack([b"%d" % number])) for number in range(OPENED_MAX + 2)]
+    assert [column[0] for column in columns] == [b"%d" % number for number in range(OPENED_MAX + 2)]
+    assert [column._plain is None for column in columns] == [True, True] + [False] * OPENED_MAX
+    assert columns[0][0] == b"0"

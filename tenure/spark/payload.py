@@ -7,6 +7,7 @@ per column, which is what a task takes as its arguments.
 Columns are turned to Python as a whole and encoded by one encoder, a struct a row: several times as fast as dicts.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -33,7 +34,7 @@ from pyspark.sql.types import (
 from tenure.core import bound
 from tenure.core.error import InvalidRequest
 from tenure.core.job import Extras, Options
-from tenure.core.packed import Packed, ends_of, pack_texts
+from tenure.core.packed import Packed, Texts, ends_of, pack_texts
 from tenure.core.request import Batch
 from tenure.spark.option import Writing
 
@@ -52,6 +53,7 @@ class Rows(NamedTuple):
     payloads: list[bytes]
     sizes: list[int]  # of the payloads
     keys: list[str]
+    key_column: pa.StringArray  # the same as Arrow has them
     extras: list[Extras | None] | None
     each: list[Options] | None
     repeated: list[str]
@@ -95,17 +97,19 @@ class RowEncoder:
         self._encode: Callable[[Any], bytes] = encoder.encode
 
     def read(self, batch: pa.RecordBatch) -> Rows:
-        keys = texts_of(batch, "key", self._writing.key)
+        key_column = texts_of(batch, "key", self._writing.key)
+        keys: list[str] = key_column.to_pylist()
         payloads = self._given_payloads(batch) if self._writing.payload else self._own_payloads(batch, keys)
         extras: list[Extras | None] | None = None
-        chars = sum(map(len, keys))
+        chars = 0
         if self._writing.group_column or self._writing.run_at_column:
             extras = [Extras(idempotency_key=key) for key in keys]
-            chars += self._add_groups(batch, extras)
+            chars = self._add_groups(batch, extras)
             self._add_times(batch, extras)
         sizes = list(map(len, payloads))
-        size = sum(sizes) + ROW_BYTES * len(payloads) + CHAR_BYTES * chars
-        return Rows(payloads, sizes, keys, extras, self._priorities(batch), repeated_of(keys), size)
+        key_bytes: int = pc.sum(pc.binary_length(key_column)).as_py() or 0
+        size = sum(sizes) + key_bytes + ROW_BYTES * len(payloads) + CHAR_BYTES * chars
+        return Rows(payloads, sizes, keys, key_column, extras, self._priorities(batch), repeated_of(keys), size)
 
     def _given_payloads(self, batch: pa.RecordBatch) -> list[bytes]:
         column = batch.column(self._writing.payload)
@@ -143,7 +147,7 @@ class RowEncoder:
         """How many characters they have."""
         if not self._writing.group_column:
             return 0
-        groups = texts_of(batch, "groupColumn", self._writing.group_column, may_be_null=True)
+        groups: list[str] = texts_of(batch, "groupColumn", self._writing.group_column, may_be_null=True).to_pylist()
         for extra, group in zip(extras, groups, strict=True):
             if extra is not None and group:
                 extra.group = group
@@ -172,7 +176,7 @@ class RowEncoder:
         return found
 
 
-def texts_of(batch: pa.RecordBatch, option: str, name: str, may_be_null: bool = False) -> list[str]:
+def texts_of(batch: pa.RecordBatch, option: str, name: str, may_be_null: bool = False) -> pa.StringArray:
     """A column as keys of the contract: 1 to 512 bytes of text. Null becomes no text, where it may be."""
     column = batch.column(name)
     if column.null_count and not may_be_null:
@@ -186,8 +190,18 @@ def texts_of(batch: pa.RecordBatch, option: str, name: str, may_be_null: bool = 
         raise InvalidRequest(
             option, texts.filter(wrong)[0].as_py(), f"{name} must have 1 to {bound.KEY_BYTES_MAX} bytes"
         )
-    found: list[str] = pc.fill_null(texts, "").to_pylist()
-    return found
+    return pc.fill_null(texts, "") if texts.null_count else texts
+
+
+def packed_texts(column: pa.StringArray) -> Texts:
+    """Arrow lays texts out as a packed column does, but that they may begin anywhere."""
+    _, offsets, content = column.buffers()
+    if column.offset or sys.byteorder == "big" or not len(column):
+        return pack_texts(column.to_pylist())
+    places = memoryview(offsets).cast("i")[: len(column) + 1]
+    if places[0]:
+        return pack_texts(column.to_pylist())
+    return Texts(Packed(content.slice(0, places[-1]).to_pybytes(), places[1:].tobytes()))
 
 
 def repeated_of(keys: list[str]) -> list[str]:
@@ -230,5 +244,5 @@ def _part(rows: Rows, options: Options, first: int, end: int) -> Batch:
     each = None if rows.each is None else rows.each[first:end]
     payloads = Packed(b"".join(rows.payloads[first:end]), ends_of(rows.sizes[first:end]))
     if rows.extras is None:
-        return Batch(options, payloads, None, each, keys=pack_texts(rows.keys[first:end]))
+        return Batch(options, payloads, None, each, keys=packed_texts(rows.key_column.slice(first, end - first)))
     return Batch(options, payloads, rows.extras[first:end], each)

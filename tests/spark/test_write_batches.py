@@ -18,7 +18,7 @@ from tenure.core.record import LoadReport
 from tenure.spark import load_report
 from tenure.spark.load import Written, publish, stage_rows
 from tenure.spark.option import read_writing
-from tenure.spark.payload import CHUNK_BYTES, RowEncoder, chunks_of
+from tenure.spark.payload import CHUNK_BYTES, RowEncoder, chunks_of, packed_texts
 from tenure.spark.sink import name_load
 from tenure.spark.write import TenureWriter
 from tests.spark.rig import ORDERS, Shop, orders, write_all
@@ -339,3 +339,12 @@ def test_stream_writer_outside_of_spark_says_what_it_misses(shop: Shop) -> None:
     writer = shop.source(**ORDERS).streamWriter(from_arrow_schema(orders(0, 1).schema), False)
     with pytest.raises(Exception, match="told its query"):
         writer.write(iter([orders(0, 1)]))
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 20), (0, 3), (3, 7), (19, 1), (4, 0)])
+def test_keys_are_those_of_the_part_of_the_column(first: int, count: int) -> None:
+    column = pa.array(["a", "bé", "", "ccc", "😀"] * 4)
+    part = column.slice(first, count)
+    assert list(packed_texts(part)) == column.to_pylist()[first : first + count]
+    again = pa.concat_arrays([part])  # begins anew
+    assert list(packed_texts(again)) == part.to_pylist()

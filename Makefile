@@ -8,7 +8,7 @@ IMAGES ?= 10000
 CASES ?= 2000
 JOBS ?= 2
 ARGS ?=
-BENCH ?= engine durable server http worker lake spark
+BENCH ?= engine durable server http worker load lake spark
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c

@@ -42,7 +42,7 @@ class Packed:
         self.longest: i64 = _longest(ends)
         self.bytes: i64 = i64(read_i32_le(ends, len(ends) - END_BYTES)) if ends else 0  # of all of them
         if self.bytes > PLAIN_BYTES_MAX:
-            raise InvalidRequest("ends", int(self.bytes), f"a column has at most {PLAIN_BYTES_MAX} bytes")
+            raise InvalidRequest("content", f"{int(self.bytes)} bytes", f"it has at most {PLAIN_BYTES_MAX} of them")
         self._plain: bytes | None = None  # if it was compressed, while somebody looks at it
         if is_compressed:
             _check_frame(content, int(self.bytes))
@@ -116,9 +116,7 @@ def _check_frame(content: bytes, size: int) -> None:
     left = size
     try:
         left -= len(reader.decompress(content, PIECE_BYTES))
-        while left >= 0 and not reader.eof:
-            if reader.needs_input:
-                break
+        while left >= 0 and not reader.eof and not reader.needs_input:
             left -= len(reader.decompress(b"", PIECE_BYTES))
     except zstd.ZstdError as error:
         raise InvalidRequest("content", f"{len(content)} bytes", f"it must be a frame of zstd: {error}") from None

@@ -16,6 +16,7 @@ from tenure.core.request import (
     DELAY,
     PRIORITY,
     PUBLISH,
+    READ,
     REMOVE,
     STAGE,
     TENANT,
@@ -302,3 +303,17 @@ def test_checkpoint_reads_jobs_and_makes_none() -> None:
     assert unmade(engine) == before
     assert engine.get(CONTEXT, [63], [], START)[0] is not None
     assert sheet(engine._w, 0).facts == saved.facts
+
+
+@pytest.mark.parametrize("form", [0, 1, 2])
+def test_key_of_a_job_that_is_gone_is_met_in_a_load(form: int) -> None:
+    engine = Engine(SECRET, 1, START)
+    gone = engine.enqueue(CONTEXT, batch(30, 1), START).ids[0]
+    engine.change(CONTEXT, Change(CANCEL, [gone]), START)
+    engine.change(CONTEXT, Change(REMOVE, [gone]), START)
+    assert engine.get(CONTEXT, [gone], [], START)[0] is None
+    engine.load(CONTEXT, Load(STAGE, "load", 0, "w", 0, in_form(batch(0, 60), form)), START)
+    publish(engine, "load")
+    told = engine.load(CONTEXT, Load(READ, "load", 0, "w", 0), START)
+    assert (told.new, told.duplicates) == (59, 1)
+    assert (told.outcomes[30].duplicate, told.outcomes[30].id) == (True, gone)

@@ -126,6 +126,7 @@ class Handler:
         """`arm` is told that a call is being made."""
         self.store = store
         self._prompt = store if isinstance(store, Prompt) else None
+        self.is_prompt = self._prompt is not None and self._prompt.is_prompt
         self.clock = clock
         self._arm = arm
         self.doors: list[Telling] = []
@@ -185,6 +186,12 @@ class Handler:
         if self._prompt is None or not caller.is_free:
             return None
         return self._prompt.at_once(context, call.arguments[0], now)
+
+    def soon(self, caller: Caller, context: Context, call: Call, now: Now, told: Told) -> Wait | None:
+        """As `at_once`, where something must be written first."""
+        if self._prompt is None or not caller.is_free:
+            return None
+        return self._prompt.soon(context, call.arguments[0], now, told)
 
     def push_at_once(self, caller: Caller, context: Context, batch: Batch) -> Answers | None:
         """As `admit` and `at_once`, for a producer without bounds that enqueues."""

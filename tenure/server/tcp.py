@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from tenure.client.begun import begin
 from tenure.core.answer import Claimed
-from tenure.core.clock import Now
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
 from tenure.core.record import EventPage, JobRecord
 from tenure.core.request import Batch
@@ -23,7 +22,7 @@ from tenure.core.tenant import PRODUCER, Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
 from tenure.server.handler import STOPPING, Asked, Handler
-from tenure.store.contract import Wait
+from tenure.store.contract import Moved, Wait
 from tenure.wire import command as c
 from tenure.wire import limit
 from tenure.wire.command import Command
@@ -40,6 +39,7 @@ EVENTS_PAGE = 1_000
 EVENTS_WAIT_MS = 60_000
 NAMES = {kind: name for commands in (c.COMMANDS, c.IN_FULL) for name, kind in commands.items()}
 WAITS = (c.Pull, c.WaitJob, c.ReadEvents, c.GetLogs)
+IN_ONE_STEP = frozenset({"enqueue", "settle", "extend"})
 
 Said = Fields | tuple[Fields, Claimed]  # an answer; with the jobs that it leases
 
@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
         self._plain_context: Context | None = None
         self._own_name = f"{door.name}-{self.number}"  # of a worker that does not say its name
         self._backlog: deque[bytes] = deque()
-        self._calls: dict[object, asyncio.Task[None] | _Pull] = {}
+        self._calls: dict[object, asyncio.Task[None] | _Later] = {}
         self._ordered = False  # a command without an id is under way
         self._unnamed = 0
         self._reads = True
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
         """Take a push that asks for nothing but a queue; answers whether it was one that can be answered at once. If
         not, nothing was done."""
         caller, speech, context = self._caller, self._spoken, self._plain_context
-        if caller is None or speech is None or context is None or self._door.is_closing:
+        if caller is None or speech is None or context is None or self._door.is_closing or not self._handler.is_prompt:
             return False
         if speech.form is not MSGPACK_FORMAT or caller.is_bounded or not caller.roles & PRODUCER:
             return False
@@ -257,9 +257,9 @@ class Connection(asyncio.Protocol):
         if isinstance(begun, tuple):
             self._reply(speech, message, warnings, *begun)
             return
-        if isinstance(begun, _Pull):
+        if isinstance(begun, _Later):
             if not begun.is_over:
-                begun.key = self._keep(message.req_id, begun, True)
+                begun.key = self._keep(message.req_id, begun, isinstance(message, WAITS))
             return
         self._start(message.req_id, self._finish(speech, message, warnings, begun), isinstance(message, WAITS))
 
@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
         key = self._keep(id, task, is_wait)
         task.add_done_callback(lambda _: self._kept(key, id is None))
 
-    def _keep(self, id: object, call: "asyncio.Task[None] | _Pull", is_wait: bool) -> object:
+    def _keep(self, id: object, call: "asyncio.Task[None] | _Later", is_wait: bool) -> object:
         """Note that it waits for something; answers under which key."""
         key = id
         if id is None:
@@ -299,7 +299,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(
         self, speech: Speech, message: Command, warnings: list[str]
-    ) -> "Said | Coroutine[Any, Any, Said] | _Pull":
+    ) -> "Said | Coroutine[Any, Any, Said] | _Later":
         """The answer, when that takes no wait."""
         translate = TRANSLATORS.get(type(message))
         if translate is None:
@@ -316,27 +316,32 @@ class Connection(asyncio.Protocol):
             call = translate(speech, message)
             handler.admit(caller, call)
             context = self._context_of(caller, message)
-            found = handler.at_once(caller, context, call, now)
-            return self._carry_out(caller, context, call) if found is None else call.answer(found)
+            if call.verb not in IN_ONE_STEP:
+                return self._carry_out(caller, context, call)
+            if handler.is_prompt:
+                found = handler.at_once(caller, context, call, now)
+                return self._carry_out(caller, context, call) if found is None else call.answer(found)
+            later = _Later(self, speech, message, warnings, caller, context, call)
+            return self._later(later, handler.soon(caller, context, call, now, later.told))
         if not message.worker:
             message.worker = self._own_name
         call = translate(speech, message)
         self._note_name(message.worker, speech)
         handler.admit(caller, call)
         context = self._context_of(caller, message)
-        if message.timeout:
-            return self._pull(_Pull(self, speech, message, warnings, caller, context, call), now)
-        found = handler.at_once(caller, context, call, now)
-        return self._carry_out(caller, context, call) if found is None else self._leased(call, found)
+        if handler.is_prompt and not message.timeout:
+            found = handler.at_once(caller, context, call, now)
+            return self._carry_out(caller, context, call) if found is None else self._leased(call, found)
+        later = _Later(self, speech, message, warnings, caller, context, call)
+        return self._later(later, handler.claim_or_wait(caller, context, call, now, later.told))
 
-    def _pull(self, pull: "_Pull", now: Now) -> "Said | Coroutine[Any, Any, Said] | _Pull":
-        found = self._handler.claim_or_wait(pull.caller, pull.context, pull.call, now, pull.told)
+    def _later(self, later: "_Later", found: Claimed | Wait | None) -> "Said | Coroutine[Any, Any, Said] | _Later":
         if found is None:
-            return self._carry_out(pull.caller, pull.context, pull.call)
+            return self._carry_out(later.caller, later.context, later.call)
         if isinstance(found, Claimed):
-            return self._leased(pull.call, found)
-        pull.wait = found
-        return pull
+            return self._leased(later.call, found)
+        later.wait = found
+        return later
 
     def _leased(self, call: Call, found: Claimed) -> tuple[Fields, Claimed]:
         try:
@@ -382,39 +387,46 @@ class Connection(asyncio.Protocol):
     def _ended(self) -> Error:
         return Unavailable(STOPPING) if self._door.is_closing else Timeout("the request was ended")
 
-    # Pulls that wait.
+    # Calls that wait for a job or for the disk, without a task.
 
-    def end_pull(self, pull: "_Pull") -> None:
-        self._reply(pull.speech, pull.message, pull.warnings, error_fields(self._ended()))
-        self._forget_pull(pull)
+    def end_later(self, later: "_Later") -> None:
+        self._reply(later.speech, later.message, later.warnings, error_fields(self._ended()))
+        self._forget(later)
 
-    def answer_pull(self, pull: "_Pull", found: Claimed | None) -> None:
+    def answer_later(self, later: "_Later", found: Any, error: Error | None) -> None:
         """This is said within a step of the store that another connection asked for: nothing new is begun here."""
-        if found is None:
-            pull.is_over = False  # it stays among the calls, and goes the long way
-            asyncio.get_running_loop().call_soon(self._pull_again, pull)
+        if error is not None and (isinstance(later.message, c.Pull) or isinstance(error, Moved)):
+            later.is_over = False  # it stays among the calls, and goes the long way
+            asyncio.get_running_loop().call_soon(self._call_again, later)
             return
-        self._forget_pull(pull)
+        self._forget(later)
         leased = None
         try:
-            fields, leased = self._leased(pull.call, found)
-        except Exception as error:
-            fields = _failed(NAMES[type(pull.message)], error)
-        self._reply(pull.speech, pull.message, pull.warnings, fields, leased)
+            if error is not None:
+                raise error
+            if isinstance(found, Claimed):
+                fields, leased = self._leased(later.call, found)
+            else:
+                fields = later.call.answer(found)
+        except Exception as failure:
+            fields = _failed(NAMES[type(later.message)], failure)
+        self._reply(later.speech, later.message, later.warnings, fields, leased)
 
-    def _pull_again(self, pull: "_Pull") -> None:
-        if pull.is_over:
+    def _call_again(self, later: "_Later") -> None:
+        if later.is_over:
             return  # it was ended meanwhile
-        self._forget_pull(pull)
-        rest = self._carry_out(pull.caller, pull.context, pull.call)
-        self._start(pull.message.req_id, self._finish(pull.speech, pull.message, pull.warnings, rest), True)
+        self._forget(later)
+        message = later.message
+        rest = self._carry_out(later.caller, later.context, later.call)
+        finish = self._finish(later.speech, message, later.warnings, rest)
+        self._start(message.req_id, finish, isinstance(message, WAITS))
 
-    def _forget_pull(self, pull: "_Pull") -> None:
-        if pull.key is None:
+    def _forget(self, later: "_Later") -> None:
+        if later.key is None:
             return  # it was told before it was kept
-        del self._calls[pull.key]
-        self._waits.discard(pull.key)
-        if pull.message.req_id is None:
+        del self._calls[later.key]
+        self._waits.discard(later.key)
+        if later.message.req_id is None:
             self._ordered = False
         if self._backlog:
             asyncio.get_running_loop().call_soon(self._go_on)
@@ -602,8 +614,8 @@ def _failed(command: str, error: Exception) -> Fields:
     return error_fields(Internal(f"{command} failed: {error!r}; see the server's log"))
 
 
-class _Pull:
-    """A pull that waits for a job, without a task to do so."""
+class _Later:
+    """A call that waits for a job or for the disk, without a task to do so."""
 
     __slots__ = ("call", "caller", "connection", "context", "is_over", "key", "message", "speech", "wait", "warnings")
 
@@ -611,7 +623,7 @@ class _Pull:
         self,
         connection: Connection,
         speech: Speech,
-        message: c.Pull,
+        message: Command,
         warnings: list[str],
         caller: Caller,
         context: Context,
@@ -628,9 +640,9 @@ class _Pull:
         self.wait: Wait | None = None
         self.is_over = False  # it was told, or ended
 
-    def told(self, found: Claimed | None, _error: Error | None) -> None:
+    def told(self, found: Any, error: Error | None) -> None:
         self.is_over = True
-        self.connection.answer_pull(self, found)
+        self.connection.answer_later(self, found, error)
 
     def cancel(self) -> None:
         if self.is_over:
@@ -638,4 +650,4 @@ class _Pull:
         self.is_over = True
         if self.wait is not None:
             self.wait.give_up()
-        self.connection.end_pull(self)
+        self.connection.end_later(self)

@@ -15,13 +15,13 @@ with nothing. Giving up, by cancelling the call, changes nothing: what was lease
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
-from tenure.core.error import Error
+from tenure.core.error import Error, Unavailable
 from tenure.core.record import (
     DeadLetterGroup,
     EventPage,
@@ -135,25 +135,40 @@ class Store(Protocol):
         """A page of a table in columns, for bulk readers; `EventsLost` when it asks for events that are not kept."""
 
 
-Told = Callable[[Claimed | None, Error | None], None]
+Told = Callable[[Any, Error | None], None]
 
 
-class Wait(Protocol):
-    """A claim that waits. Whoever made it is told once, within a step of the store: what was leased, or nothing when
-    the time is over, or an error, which says that the verb must be called instead. Who has given up is not told."""
+class Wait:
+    """An answer that is not there yet. Whoever asked for it is told once, within a step of the store: the answer, or an
+    error. Of a claim an error says that the verb must be called instead, and so does `Moved` of anything else. Who has
+    given up is not told."""
 
-    def give_up(self) -> None: ...
+    __slots__ = ()
+
+    def give_up(self) -> None:
+        raise NotImplementedError
+
+
+class Moved(Unavailable):
+    """Nothing was done: the store is another's now. The verb finds it."""
 
 
 @runtime_checkable
 class Prompt(Protocol):
-    """A store that can often answer without a wait. Then no coroutine is needed, which is half of a small call."""
+    """A store that can often answer without a coroutine, which is half of a small call."""
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether `at_once` is worth asking: nothing has to be written before an answer leaves."""
 
     def at_once(self, context: Context, asked: object, now: Now) -> object | None:
         """What enqueue, claim, settle or extend answers. None: nothing was done, and the verb itself must be called."""
 
-    def claim_or_wait(self, context: Context, claim: Claim, now: Now, told: "Told") -> "Claimed | Wait | None":
-        """A claim that may wait, without a coroutine to do so. None as above."""
+    def soon(self, context: Context, asked: object, now: Now, told: Told) -> Wait | None:
+        """The same where something must be written first. `told` may be called before this answers."""
+
+    def claim_or_wait(self, context: Context, claim: Claim, now: Now, told: Told) -> Claimed | Wait | None:
+        """A claim that may wait, as both of these. None as above."""
 
 
 @runtime_checkable

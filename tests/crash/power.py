@@ -10,6 +10,7 @@ from tests.crash.account import Audit, Balance
 from tests.crash.disk import Disk, Platter, write_image
 from tests.crash.history import leave_history, place_for
 from tests.crash.workload import Workload, hurried
+from tests.prompt import PromptStore, simulated_kernel
 
 MODES = ("fsync", "fsync", "write", "relaxed")
 KILLS = 0.15  # the share of images in which only the process is gone
@@ -36,11 +37,16 @@ class Total:
 
 
 async def campaign(seed: int, images: int, folder: Path) -> Total:
-    """Run once, then look at so many images of it."""
+    """Run once, then look at so many images of it. Every other time that the modes are gone through, the loop writes
+    what it can itself."""
     mode = MODES[seed % len(MODES)]
     total = Total()
     with hurried():
-        disk, workload = await record(seed, mode, folder / "run")
+        if seed // len(MODES) % 2:
+            with simulated_kernel():
+                disk, workload = await record(PromptStore, seed, mode, folder / "run")
+        else:
+            disk, workload = await record(SqliteStore, seed, mode, folder / "run")
         plain = Disk(keeps_log=False)
         try:
             chance = random.Random(seed)
@@ -63,11 +69,11 @@ async def campaign(seed: int, images: int, folder: Path) -> Total:
     return total
 
 
-async def record(seed: int, mode: str, folder: Path) -> tuple[Disk, Workload]:
+async def record(kind: type[SqliteStore], seed: int, mode: str, folder: Path) -> tuple[Disk, Workload]:
     folder.mkdir()
     disk = Disk()
     try:
-        store = SqliteStore(folder / "jobs.db", mode, disk.name)
+        store = kind(folder / "jobs.db", mode, disk.name)
         workload = Workload(store, disk, seed)
         await store.open(workload.now)
         await workload.run()

@@ -12,6 +12,7 @@ from tests.crash.account import EVERYBODY
 from tests.crash.disk import FAULTS, UNSYNCED, Disk, Platter, write_image
 from tests.crash.power import look
 from tests.crash.workload import Workload, hurried
+from tests.prompt import PromptStore, simulated_kernel
 
 PATIENCE_S = 30.0
 
@@ -19,11 +20,11 @@ PATIENCE_S = 30.0
 class Trial:
     """A store on a disk that will fail, and the calls made on it one after the other."""
 
-    def __init__(self, folder: Path, mode: str = "fsync") -> None:
+    def __init__(self, folder: Path, mode: str = "fsync", kind: type[SqliteStore] = SqliteStore) -> None:
         folder.mkdir()
         self.folder = folder
         self.disk = Disk()
-        self.store = SqliteStore(folder / "jobs.db", mode, self.disk.name)
+        self.store = kind(folder / "jobs.db", mode, self.disk.name)
         self.workload = Workload(self.store, self.disk, 7)
 
     async def begin(self) -> None:
@@ -88,8 +89,8 @@ class Trial:
         return found
 
 
-async def writes_of_the_path(folder: Path) -> range:
-    trial = Trial(folder)
+async def writes_of_the_path(folder: Path, kind: type[SqliteStore]) -> range:
+    trial = Trial(folder, kind=kind)
     await trial.begin()
     first = trial.disk.writes
     await trial.go()
@@ -100,8 +101,8 @@ async def writes_of_the_path(folder: Path) -> range:
     return range(first, last)
 
 
-async def fault_at(folder: Path, fault: str, index: int, lasting: bool) -> list[str]:
-    trial = Trial(folder)
+async def fault_at(folder: Path, kind: type[SqliteStore], fault: str, index: int, lasting: bool) -> list[str]:
+    trial = Trial(folder, kind=kind)
     await trial.begin()
     trial.disk.fail(fault, index, lasting)
     await trial.go()
@@ -118,13 +119,20 @@ async def fault_at(folder: Path, fault: str, index: int, lasting: bool) -> list[
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_fault_at_every_write(fault: str, lasting: bool, tmp_path: Path) -> None:
+    """One half is met by the writer's thread, the other by the loop where it writes itself."""
+    findings: list[str] = []
+    half = slice(FAULTS.index(fault) % 2, None, 2)
     with hurried(log_bytes=16 * 1024, log_bytes_max=32 * 1024):
-        indexes = await writes_of_the_path(tmp_path / "whole")
+        indexes = await writes_of_the_path(tmp_path / "whole", SqliteStore)
         assert len(indexes) > 40
-        findings: list[str] = []
-        for index in indexes:
-            findings += await fault_at(tmp_path / str(index), fault, index, lasting)
-        assert findings == []
+        for index in indexes[half]:
+            findings += await fault_at(tmp_path / str(index), SqliteStore, fault, index, lasting)
+        with simulated_kernel() as here:
+            indexes = await writes_of_the_path(tmp_path / "whole-here", PromptStore)
+            assert len(here) >= 5
+            for index in indexes[half]:
+                findings += await fault_at(tmp_path / f"{index}-here", PromptStore, fault, index, lasting)
+    assert findings == []
 
 
 async def test_what_a_failed_sync_dropped_is_written_again(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class Disk(Writer):
     """Holds back what the store gives to it, when it is told to."""
 
     def __init__(self, store: SqliteStore) -> None:
-        super().__init__(store._file, store._report)
+        super().__init__(store._file, store._report, store._reported)
         self.is_slow = False
         self.held: list[Job] = []
 

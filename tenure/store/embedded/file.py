@@ -23,7 +23,7 @@ from tenure.core.token import SECRET_BYTES
 from tenure.engine.engine import Engine
 from tenure.engine.redo import Sections
 from tenure.engine.restore import Restore
-from tenure.store.contract import Identity
+from tenure.store.contract import Identity, Moved
 from tenure.store.embedded import hold, mark
 from tenure.store.embedded.content import (
     NOT_AS_WRITTEN,
@@ -62,7 +62,7 @@ class Owned(Unavailable):
         self.is_opening = is_opening
 
 
-class TakenOver(Unavailable):
+class TakenOver(Moved):
     """This process owned the file and was passed over. What it has not answered was not done."""
 
     def __init__(self, path: Path) -> None:

@@ -230,8 +230,15 @@ class SharedStore:
             await self._found(until)
             arguments = shortened(verb, arguments, loop.time() - began)
 
+    @property
+    def is_prompt(self) -> bool:
+        return self._store.is_prompt
+
     def at_once(self, context: Context, asked: object, now: Now) -> object | None:
         return self._store.at_once(context, asked, now) if self._is_sure_to_own() else None
+
+    def soon(self, context: Context, asked: object, now: Now, told: Told) -> Wait | None:
+        return self._store.soon(context, asked, now, told) if self._is_sure_to_own() else None
 
     def claim_or_wait(self, context: Context, claim: Claim, now: Now, told: Told) -> Claimed | Wait | None:
         return self._store.claim_or_wait(context, claim, now, told) if self._is_sure_to_own() else None

@@ -26,6 +26,7 @@ from tenure.store.embedded.blobs import StoreWithBlobs, open_shelf
 from tenure.store.embedded.checkpoint import Checkpoint
 from tenure.store.embedded.file import Fenced, StoreFile, TakenOver
 from tenure.store.embedded.history import History
+from tenure.store.embedded.store import Soon
 from tenure.store.embedded.writer import Group, Job, Portion, Writer, close_cleanly, save_meta
 
 MODES = ("relaxed", "write", "fsync")
@@ -65,7 +66,7 @@ class SqliteStore(StoreWithBlobs):
         self._mode = durability
         self._file = StoreFile(Path(path), vfs, blobs is not None)
         self._place = blobs
-        self._writer = Writer(self._file, self._report)
+        self._writer = Writer(self._file, self._report, self._reported)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broken = ""  # why changes are refused
         self._is_lost = False  # another process owns the file
@@ -79,7 +80,7 @@ class SqliteStore(StoreWithBlobs):
         self._flush_at = 0.0
         self._flush_by = 0.0  # by the clock itself: the loop's stands still while it has no turn
         self._sync_due: asyncio.TimerHandle | None = None
-        self._safe: list[tuple[int, bool, asyncio.Future[None]]] = []  # position, on disk or written
+        self._safe: list[tuple[int, bool, asyncio.Future[None] | Soon]] = []  # position, on disk or written
         self._is_lone = False  # whether the last group had one caller: then there is no company to wait for
         self._held: list[tuple[int, list[tuple[int, object]]]] = []  # answers to waits, and when they may leave
         self._event_seq = 0  # of the last event taken
@@ -159,6 +160,7 @@ class SqliteStore(StoreWithBlobs):
         await self._end(TakenOver(self._file.path) if ended else Unavailable("nobody knows what the disk has taken"))
 
     async def _end(self, error: Unavailable) -> None:
+        self._writer.leave()
         self._file.release()
         self._refuse_all(error)
         self._held.clear()
@@ -256,6 +258,10 @@ class SqliteStore(StoreWithBlobs):
         """Calls that need not wait for anything leave the loop no turn, and its timers do not ring."""
         return self._flush_due is not None and time.monotonic() > self._flush_by
 
+    @property
+    def is_prompt(self) -> bool:
+        return self._mode == "relaxed"
+
     def _is_prompt(self, durability: str) -> bool:
         return (
             self._mode == "relaxed"
@@ -266,6 +272,24 @@ class SqliteStore(StoreWithBlobs):
             and self._has_reserve()
             and not self._is_overdue()
         )
+
+    def _can_be_soon(self, durability: str) -> bool:
+        return (
+            self._mode != "relaxed"
+            and (not durability or durability == self._mode)
+            and not self._is_full()
+            and not self._broken
+            and self._shelf is None
+            and not self._is_overdue()
+        )
+
+    def _answer_soon(self, soon: Soon, now: Now) -> None:
+        position = self._taken + 1 if self._hold(self._outbox_at(now)) else self._taken
+        on_disk = self._mode == "fsync" or not self._is_reserved()
+        if self._is_safe(position, on_disk):
+            soon.set_result(None)
+        else:
+            self._wait_for(position, on_disk, soon)
 
     async def _sure(self, context: Context) -> None:
         mode = context.durability or self._mode
@@ -322,28 +346,40 @@ class SqliteStore(StoreWithBlobs):
     def _when_safe(self, position: int, on_disk: bool) -> "asyncio.Future[None]":
         assert self._loop is not None
         future: asyncio.Future[None] = self._loop.create_future()
-        self._safe.append((position, on_disk, future))
-        if self._is_lone and not self._in_flight:
-            self._flush_now()
-        else:
-            self._flush_soon()
+        self._wait_for(position, on_disk, future)
         return future
 
+    def _wait_for(self, position: int, on_disk: bool, waiting: "asyncio.Future[None] | Soon") -> None:
+        self._safe.append((position, on_disk, waiting))
+        if self._is_lone and not self._in_flight:
+            self._flush_now(True)
+        else:
+            self._flush_soon()
+
     def _deliver(self, now: Now) -> None:
-        self._now = now
-        outbox = self._drain_outbox()
+        outbox = self._outbox_at(now)
         if self._mode == "relaxed" and self._is_reserved():
             if outbox or self._listeners:
                 self._hand_out(outbox)
             self._flush_later()
-        elif not self._engine.is_taken():
+        elif self._hold(outbox):
+            self._flush_soon()
+
+    def _outbox_at(self, now: Now) -> list[tuple[int, object]]:
+        self._now = now
+        return self._drain_outbox()
+
+    def _hold(self, outbox: list[tuple[int, object]]) -> bool:
+        """Until it is safe; answers whether something has to be written for that."""
+        if not self._engine.is_taken():
             if outbox or self._listeners:
                 self._held.append((self._taken + 1, outbox))
-            self._flush_soon()
-        elif self._is_safe(self._taken, self._mode != "write"):
+            return True
+        if self._is_safe(self._taken, self._mode != "write"):
             self._hand_out(outbox)
         else:
             self._held.append((self._taken, outbox))
+        return False
 
     def _deliver_at_once(self, now: Now) -> None:
         self._now = now
@@ -376,21 +412,21 @@ class SqliteStore(StoreWithBlobs):
             self._loop.call_soon(self._flush) if seconds == 0.0 else self._loop.call_later(seconds, self._flush)
         )
 
-    def _flush_now(self) -> None:
+    def _flush_now(self, here: bool = False) -> None:
         if self._flush_due is not None:
             self._flush_due.cancel()
-        self._flush()
+        self._flush(here)
 
-    def _flush(self) -> None:
+    def _flush(self, here: bool = False) -> None:
         self._flush_due = None
         if self._opened is None or len(self._in_flight) >= GROUPS_IN_FLIGHT:
             return  # the next report comes back here
-        self._write_down()
+        self._write_down(here)
         if self._synced < self._taken and not self._in_flight and any(on_disk for _, on_disk, _ in self._safe):
             self._sync()
 
-    def _write_down(self) -> None:
-        """Everything that changed until now, as a group."""
+    def _write_down(self, here: bool = False) -> None:
+        """Everything that changed until now, as a group; `here` if it is the change of one who is alone."""
         if self._opened is None or self._engine.is_taken():
             return
         record = self._engine.take()
@@ -406,7 +442,8 @@ class SqliteStore(StoreWithBlobs):
         self._journal_bytes += group.size()
         self._in_flight.append(group)
         self._in_flight_bytes += group.size()
-        self._writer.put(group)
+        if not here or not self._writer.write_here(group):
+            self._writer.put(group)
 
     def _sync(self) -> None:
         """Put on disk what the operating system has."""
@@ -442,6 +479,7 @@ class SqliteStore(StoreWithBlobs):
             self._in_flight.remove(job)
             self._in_flight_bytes -= job.size()
             self._written = job.position
+            self._is_lone = len(self._safe) == 1
             if not job.sync and self._sync_due is None and self._loop is not None:
                 self._sync_due = self._loop.call_later(SYNC_S, self._sync)
         elif job.reserves != (0, 0):
@@ -461,16 +499,19 @@ class SqliteStore(StoreWithBlobs):
 
     def _let_out(self) -> None:
         """Answers whose time has come."""
-        waiting = self._safe
-        self._safe = []
-        self._is_lone = len(waiting) == 1
-        for position, on_disk, future in waiting:
-            if self._is_safe(position, on_disk):
-                _resolve(future)
+        waiting, self._safe = self._safe, []
+        said: list[Soon] = []
+        for position, on_disk, each in waiting:
+            if not self._is_safe(position, on_disk):
+                self._safe.append((position, on_disk, each))
+            elif isinstance(each, Soon):
+                said.append(each)
             else:
-                self._safe.append((position, on_disk, future))
+                _resolve(each)
         while self._held and self._is_safe(self._held[0][0], self._mode != "write"):
             self._hand_out(self._held.pop(0)[1])
+        for soon in said:  # after those who waited for what was asked here: who works has its answer first
+            soon.set_result(None)
 
     def _break(self, error: Exception) -> None:
         """The disk does not take it. Those who wait are told; the writer goes on trying, unless it was fenced."""

@@ -33,7 +33,7 @@ WAITERS_MAX = 100_000
 log = logging.getLogger("tenure")
 
 
-class _Wait:
+class _Wait(Wait):
     """A claim that waits, with a function in place of a future."""
 
     __slots__ = ("_store", "_ticket", "_told")
@@ -65,6 +65,42 @@ class _Wait:
         if self._told is not None:
             self._told = None
             self._store.withdraw(self._ticket)
+
+
+class Soon(Wait):
+    """An answer that is there and must be safe before it leaves, with a function in place of a future."""
+
+    __slots__ = ("_answer", "_is_done", "_is_given_up", "_store", "_told")
+
+    def __init__(self, store: "EmbeddedStore", answer: object, told: Told) -> None:
+        self._store = store
+        self._answer = answer
+        self._told = told
+        self._is_done = False
+        self._is_given_up = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_result(self, _: None) -> None:
+        self._is_done = True
+        if self._is_given_up:
+            self._store.give_back(self._answer)
+            return
+        try:
+            self._told(self._answer, None)
+        except Exception:
+            log.exception("who waited for an answer could not be told")
+            self._store.give_back(self._answer)
+
+    def set_exception(self, error: Error) -> None:
+        self._is_done = True
+        self._store.give_back(self._answer)
+        if not self._is_given_up:
+            self._told(None, error)
+
+    def give_up(self) -> None:
+        self._is_given_up = True
 
 
 class EmbeddedStore:
@@ -174,6 +210,10 @@ class EmbeddedStore:
         if self._opened is not None:
             self._deliver(self._now)
 
+    @property
+    def is_prompt(self) -> bool:
+        return True
+
     def _is_prompt(self, durability: str) -> bool:
         """Whether a change may begin now, and its answer leave as soon as it was made."""
         return not durability
@@ -182,40 +222,75 @@ class EmbeddedStore:
         if self._opened is None or not self._is_prompt(context.durability):
             return None
         now = self._at(now)
-        answer: Answers | Claimed | Extended
-        if isinstance(asked, Batch):
-            answer = self._opened.enqueue(context, asked, now)
-        elif isinstance(asked, Claim):
-            if asked.wait_ms:
-                return None
-            answer = self._opened.claim(context, asked, now)
-        elif isinstance(asked, Settle):
-            answer = self._opened.settle(context, asked, now)
-        elif isinstance(asked, Extend):
-            answer = self._opened.extend(context, asked, now)
-        else:
-            return None
-        self._deliver_at_once(now)
+        answer = self._step(context, asked, now)
+        if answer is not None:
+            self._deliver_at_once(now)
         return answer
+
+    def _step(self, context: Context, asked: object, now: Now) -> object | None:
+        """None when it is no change that is made in one step."""
+        if isinstance(asked, Batch):
+            return self._engine.enqueue(context, asked, now)
+        if isinstance(asked, Claim):
+            return None if asked.wait_ms else self._engine.claim(context, asked, now)
+        if isinstance(asked, Settle):
+            return self._engine.settle(context, asked, now)
+        if isinstance(asked, Extend):
+            return self._engine.extend(context, asked, now)
+        return None
 
     def _deliver_at_once(self, now: Now) -> None:
         """As `_deliver`, after a step for which `_is_prompt` was true."""
         self._deliver(now)
 
+    def soon(self, context: Context, asked: object, now: Now, told: Told) -> Wait | None:
+        if self._opened is None or not self._can_be_soon(context.durability):
+            return None
+        now = self._at(now)
+        answer = self._step(context, asked, now)
+        if answer is None:
+            return None
+        soon = Soon(self, answer, told)
+        self._answer_soon(soon, now)
+        return soon
+
+    def _can_be_soon(self, _durability: str) -> bool:
+        """Whether a change may begin now, and is written without being asked to."""
+        return False
+
+    def _answer_soon(self, soon: Soon, now: Now) -> None:
+        """Deliver, and have it told when it is safe."""
+        raise NotImplementedError
+
     def claim_or_wait(self, context: Context, claim: Claim, now: Now, told: Told) -> Claimed | Wait | None:
-        if self._opened is None or not self._is_prompt(context.durability) or len(self._waiting) >= WAITERS_MAX:
+        if self._opened is None or len(self._waiting) >= WAITERS_MAX:
+            return None
+        is_prompt = self._is_prompt(context.durability)
+        if not is_prompt and not self._can_be_soon(context.durability):
             return None
         now = self._at(now)
         answer = self._opened.claim(context, claim, now)
-        if not answer.ticket:
+        found: Claimed | Wait = answer
+        if answer.ticket:
+            found = self._waiting[answer.ticket] = _Wait(self, answer.ticket, told)
+        elif not is_prompt:
+            soon = Soon(self, answer, told)
+            self._answer_soon(soon, now)
+            return soon
+        if is_prompt:
             self._deliver_at_once(now)
-            return answer
-        wait = self._waiting[answer.ticket] = _Wait(self, answer.ticket, told)
-        self._deliver_at_once(now)
-        return wait
+        else:
+            self._deliver(now)
+        return found
 
     def take_back(self, answer: object) -> None:
         self._untaken(answer)
+
+    def give_back(self, answer: object) -> None:
+        """As `take_back`, outside of a step."""
+        if isinstance(answer, Claimed) and answer.ids and self._opened is not None:
+            self._untaken(answer)
+            self._deliver(self._now)
 
     def withdraw(self, ticket: int) -> None:
         if self._waiting.pop(ticket, None) is not None and self._opened is not None:

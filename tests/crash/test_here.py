@@ -1,0 +1,467 @@
+"""Groups that the loop writes and the kernel syncs: when, and what happens when something goes wrong."""
+
+import asyncio
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import apsw
+import pytest
+
+from tenure.core.answer import Answers, Claimed
+from tenure.core.error import Error, Unavailable
+from tenure.core.job import Options
+from tenure.core.request import Batch, Claim, Pick
+from tenure.core.tenant import Context
+from tenure.store.contract import Moved
+from tenure.store.embedded import kernel, mark, sqlite, writer
+from tenure.store.embedded.file import BUSY_MS
+from tenure.store.embedded.log import Log
+from tenure.store.embedded.shared import SharedStore
+from tenure.store.embedded.sqlite import SqliteStore
+from tenure.store.embedded.writer import HERE_AGAIN, HERE_BYTES
+from tests.crash.account import EVERYBODY
+from tests.crash.disk import FULL, UNSYNCED, Disk, Platter, write_image
+from tests.crash.test_faults import PATIENCE_S, Trial
+from tests.crash.test_slow_and_closed import set_epoch
+from tests.crash.workload import START, Workload, hurried
+from tests.prompt import PromptStore, simulated_kernel
+
+ONE = Batch(Options(queue="plain"), [b"payload"])
+TAKE = Claim((Pick("plain"),))
+PULL = Claim((Pick("plain"),), 1, 60_000)
+
+
+class Answer:
+    """What a caller is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.came = asyncio.Event()
+
+    def __call__(self, answer: Any, error: Error | None) -> None:
+        self.told.append(answer if error is None else error)
+        self.came.set()
+
+    async def get(self) -> Any:
+        async with asyncio.timeout(PATIENCE_S):
+            await self.came.wait()
+        [told] = self.told
+        return told
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():
+            await asyncio.sleep(0)
+
+
+async def rested(store: SqliteStore) -> None:
+    await until(lambda: store._writer._given == store._writer._ended and not store._in_flight and not store._reserving)
+
+
+async def alone(store: SqliteStore) -> None:
+    """It is opened, and has had one caller for a while."""
+    await store.open(START)
+    for _ in range(2):
+        await store.enqueue(Context(), ONE, START)
+        await rested(store)
+
+
+@pytest.mark.parametrize("mode", ["fsync", "write"])
+async def test_thread_has_nothing_to_do_for_a_caller_who_is_alone(mode: str, tmp_path: Path) -> None:
+    """The kernel is the real one."""
+    with mock.patch.object(writer, "HERE_S", 60.0), mock.patch.object(writer, "TIDY_S", 60.0):
+        store = SqliteStore(tmp_path / "jobs.db", mode)
+        await alone(store)
+        given = store._writer._given
+        pushed, pulled = Answer(), Answer()
+        assert store.soon(Context(), ONE, START, pushed) is not None
+        assert bool(pushed.told) is (mode == "write")
+        answers = await pushed.get()
+        assert isinstance(answers, Answers)
+        assert store._written == store._taken
+        assert (store._synced == store._taken) is (mode == "fsync")
+        assert store.claim_or_wait(Context(), TAKE, START, pulled) is not None
+        claimed = await pulled.get()
+        assert isinstance(claimed, Claimed)
+        await store.enqueue(Context(), ONE, START)  # also by a coroutine
+        assert store._writer._given == given
+        await store.close()
+        again = SqliteStore(tmp_path / "jobs.db")
+        await again.open(START)
+        states = {job.id: job.state for job in await again.get(Context(), [1, 2, 3, 4], [], START) if job is not None}
+        assert states == {1: "running", 2: "ready", 3: "ready", 4: "ready"}
+        assert claimed.ids == [1]
+        await again.close()
+
+
+async def test_without_such_a_kernel_the_thread_writes(tmp_path: Path) -> None:
+    with mock.patch.object(kernel, "HAS_KERNEL", False):
+        store = SqliteStore(tmp_path / "jobs.db")
+        await alone(store)
+        given = store._writer._given
+        told = Answer()
+        store.soon(Context(), ONE, START, told)
+        assert isinstance(await told.get(), Answers)
+        assert store._writer._given == given + 1
+        await store.close()
+
+
+async def test_what_was_answered_survives_a_loss_of_power(tmp_path: Path) -> None:
+    with hurried(), simulated_kernel() as here:
+        trial = Trial(tmp_path / "run", kind=PromptStore)
+        await alone(trial.store)
+        given: list[int] = []
+        for number in range(20):
+            given += (await trial.store.enqueue(Context(), ONE, START)).ids
+            platter = Platter(trial.disk)
+            platter.advance(len(trial.disk.log))
+            write_image(platter.after_power_loss(random.Random(number)), tmp_path / "image")
+            plain = Disk(keeps_log=False)
+            again = SqliteStore(tmp_path / "image" / "jobs.db", "fsync", plain.name)
+            await again.open(START)
+            assert None not in await again.get(Context(), given, [], START)
+            await again.close()
+            plain.unregister()
+            await rested(trial.store)
+        assert len(here) >= 15
+        await trial.store.close()
+        trial.disk.unregister()
+
+
+class Watched(Disk):
+    """Notes what it is asked by the thread that made it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = threading.get_ident()
+        self.here: list[str] = []
+
+    def note(self, what: str) -> None:
+        if threading.get_ident() == self.thread:
+            self.here.append(what)
+
+    def write(self, *args: Any) -> None:
+        self.note("write")
+        super().write(*args)
+
+    def sync(self, *args: Any) -> None:
+        self.note("sync")
+        super().sync(*args)
+
+
+async def test_loop_never_syncs(tmp_path: Path) -> None:
+    """Also when the log begins anew, where SQLite would."""
+    with hurried(), simulated_kernel():
+        disk = Watched()
+        store = PromptStore(tmp_path / "jobs.db", "fsync", disk.name)
+        await store.open(START)  # before there is a thread
+        disk.here.clear()
+        workload = Workload(store, disk, 3)
+        await workload.run(actors=1, steps=120)
+        assert disk.here.count("write") > 20
+        assert "sync" not in disk.here
+        await store.close()
+        disk.unregister()
+
+
+async def test_loop_goes_on_while_a_sync_hangs_and_the_rest_comes_behind(tmp_path: Path) -> None:
+    with hurried(), simulated_kernel() as here:
+        trial = Trial(tmp_path / "run", kind=PromptStore)
+        store, disk = trial.store, trial.disk
+        await alone(store)
+        before = len(here)
+        disk.waiting.clear()
+        disk.ready.clear()
+        told = [Answer() for _ in range(3)]
+        for answer in told:
+            assert store.soon(Context(), ONE, START, answer) is not None
+            await asyncio.to_thread(disk.waiting.wait, PATIENCE_S)
+        assert len(here) == before + 1
+        assert await store.count(Context(durability="relaxed"), "plain", START)
+        assert len(store._writer._behind) == 1
+        assert [answer.told for answer in told] == [[], [], []]
+        disk.ready.set()
+        answers = [await answer.get() for answer in told]
+        assert [answer.ids for answer in answers] == [[3], [4], [5]]
+        assert store._writer._behind == []
+        await store.close()
+        disk.unregister()
+
+
+@pytest.mark.parametrize("fault", [FULL, UNSYNCED])
+async def test_disk_that_refuses_is_told_and_leaves_nothing_leased(fault: str, tmp_path: Path) -> None:
+    with hurried(), simulated_kernel() as here:
+        trial = Trial(tmp_path / "run", kind=PromptStore)
+        await trial.begin()
+        store = trial.store
+        await rested(store)
+        before = len(here)
+        trial.disk.fail(fault, trial.disk.writes, lasting=True)
+        told = Answer()
+        assert store.claim_or_wait(EVERYBODY, TAKE, START, told) is not None
+        assert len(here) == before + (fault == UNSYNCED)
+        error = await told.get()
+        assert isinstance(error, Unavailable)
+        assert "free some space" in error.message
+        [job] = await store.get(EVERYBODY, [1], [], START)
+        assert job is not None
+        assert (job.state, job.attempt) == ("ready", 0)
+        assert store.soon(EVERYBODY, TAKE, START, told) is None
+        trial.disk.heal()
+        await trial.recover()
+        assert (await trial.workload.claim(1)).ids == [1]
+        assert await trial.end() == []
+
+
+@pytest.mark.parametrize("fault", [FULL, UNSYNCED])
+async def test_disk_that_refused_once_is_not_spoken_of(fault: str, tmp_path: Path) -> None:
+    """The thread writes the log anew and tries again; that may have been noticed, or not."""
+    with hurried(), simulated_kernel():
+        trial = Trial(tmp_path / "run", kind=PromptStore)
+        await trial.begin()
+        await rested(trial.store)
+        trial.disk.fail(fault, trial.disk.writes)
+        await trial.workload.enqueue("plain", 1)
+        assert await trial.end() == []
+
+
+async def test_claim_that_waits_is_told_before_the_push(tmp_path: Path) -> None:
+    with simulated_kernel() as here:
+        store = PromptStore(tmp_path / "jobs.db")
+        await store.open(START)
+        told: list[object] = []
+        pushed = Answer()
+        pushed.told = told
+        store.claim_or_wait(Context(), PULL, START, lambda claimed, _: told.append(claimed))
+        store.soon(Context(), ONE, START, pushed)
+        async with asyncio.timeout(PATIENCE_S):
+            await pushed.came.wait()
+        assert [type(answer) for answer in told] == [Claimed, Answers]
+        assert len(here) <= 1
+        await store.close()
+
+
+async def test_who_gave_up_is_not_told_and_keeps_nothing(tmp_path: Path) -> None:
+    with hurried(), simulated_kernel():
+        trial = Trial(tmp_path / "run", kind=PromptStore)
+        await trial.begin()
+        trial.disk.ready.clear()
+        told = Answer()
+        wait = trial.store.claim_or_wait(EVERYBODY, TAKE, START, told)
+        assert wait is not None
+        assert not isinstance(wait, Claimed)
+        wait.give_up()
+        trial.disk.ready.set()
+        await rested(trial.store)
+        assert told.told == []
+        [job] = await trial.store.get(EVERYBODY, [1], [], START)
+        assert job is not None
+        assert (job.state, job.attempt) == ("ready", 0)
+        assert await trial.end() == []
+
+
+async def test_answer_that_could_not_be_told_is_given_back(tmp_path: Path) -> None:
+    def deaf(*_: object) -> None:
+        raise ValueError
+
+    store = SqliteStore(tmp_path / "jobs.db")
+    await alone(store)
+    store.claim_or_wait(Context(), TAKE, START, deaf)
+    await rested(store)
+    assert (await store.count(Context(), "plain", START))["plain"]["ready"] == 2
+    await store.close()
+
+
+async def test_loop_does_not_wait_for_another_who_writes_to_the_file(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await alone(store)
+    with closing(apsw.Connection(str(tmp_path / "jobs.db"))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        told = Answer()
+        with mock.patch.object(writer.Writer, "_with_log", side_effect=AssertionError("the log is not in doubt")):
+            began = time.monotonic()
+            store.soon(Context(), ONE, START, told)
+            assert time.monotonic() - began < BUSY_MS / 2_000
+            assert await store.count(Context(durability="relaxed"), "plain", START)
+            assert told.told == []
+            other.execute("ROLLBACK")
+            assert isinstance(await told.get(), Answers)
+    await store.close()
+
+
+async def test_kernel_that_cannot_sync_this_file_is_not_asked_again(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await store.open(START)
+    await store.enqueue(Context(), ONE, START)
+    await rested(store)
+    with (
+        mock.patch.object(kernel.Kernel, "sync", side_effect=ValueError("EINVAL")) as sync,
+        mock.patch.object(writer.Writer, "_with_log", side_effect=AssertionError("the log is not in doubt")),
+    ):
+        for _ in range(3):
+            await store.enqueue(Context(), ONE, START)
+            await rested(store)
+    assert sync.call_count == 1
+    await store.close()
+
+
+async def test_large_group_is_the_threads(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await alone(store)
+    given = store._writer._given
+    await store.enqueue(Context(), Batch(Options(queue="plain"), [bytes(HERE_BYTES)]), START)
+    assert store._writer._given == given + 1
+    await store.close()
+
+
+async def test_groups_that_took_the_loop_too_long_are_the_threads_for_a_while(tmp_path: Path) -> None:
+    with mock.patch.object(writer, "HERE_S", 60.0):
+        store = SqliteStore(tmp_path / "jobs.db")
+        await alone(store)
+        with mock.patch.object(writer, "HERE_S", -1.0):
+            await store.enqueue(Context(), ONE, START)
+        given = store._writer._given
+        for _ in range(HERE_AGAIN):
+            await store.enqueue(Context(), ONE, START)
+            await rested(store)
+        assert store._writer._given >= given + HERE_AGAIN - 1
+        given = store._writer._given
+        await store.enqueue(Context(), ONE, START)
+        assert store._writer._given == given
+        await store.close()
+
+
+async def test_owner_that_was_passed_over_writes_nothing(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await alone(store)
+    set_epoch(tmp_path / "jobs.db", 1)
+    told = Answer()
+    store.soon(Context(), ONE, START, told)
+    assert isinstance(await told.get(), Moved)
+    with pytest.raises(Unavailable, match="the last changes are lost"):
+        await store.close()
+    again = SqliteStore(tmp_path / "jobs.db")
+    await again.open(START)
+    assert (await again.count(Context(), "plain", START))["plain"]["ready"] == 2
+    await again.close()
+
+
+async def test_call_to_an_owner_that_was_passed_over_is_made_again(tmp_path: Path) -> None:
+    store = SharedStore(tmp_path / "jobs.db", "fsync")
+    await store.open(START)
+    await store.enqueue(Context(), ONE, START)
+    await rested(store._store)
+    set_epoch(tmp_path / "jobs.db", 1)
+    told = Answer()
+    assert store.soon(Context(), ONE, START, told) is not None
+    assert isinstance(await told.get(), Moved)
+    answers = await store.enqueue(Context(), ONE, START)  # the file has no other owner: it is this process again
+    assert None not in await store.get(Context(), answers.ids, [], START)
+    assert (await store.count(Context(), "plain", START))["plain"]["ready"] == 2
+    await store.close()
+
+
+async def test_who_is_passed_over_during_a_sync_waits_for_it(tmp_path: Path) -> None:
+    """What is in the log is committed: it is answered, and not done once more by the next owner."""
+    with hurried(), simulated_kernel():
+        trial = Trial(tmp_path / "run", kind=PromptStore)
+        await alone(trial.store)
+        trial.disk.waiting.clear()
+        trial.disk.ready.clear()
+        told = Answer()
+        trial.store.soon(Context(), ONE, START, told)
+        await asyncio.to_thread(trial.disk.waiting.wait, PATIENCE_S)
+        leaving = asyncio.ensure_future(trial.store.abandon())
+        await asyncio.sleep(0)
+        assert not leaving.done()
+        trial.disk.ready.set()
+        assert isinstance(await told.get(), Answers)
+        await leaving
+        trial.disk.unregister()
+
+
+async def test_sync_that_never_ends_says_nothing_of_what_was_done(tmp_path: Path) -> None:
+    with hurried(), simulated_kernel(), mock.patch.object(sqlite, "CLOSE_S", 0.05):
+        trial = Trial(tmp_path / "run", kind=PromptStore)
+        await alone(trial.store)
+        trial.disk.waiting.clear()
+        trial.disk.ready.clear()
+        told = Answer()
+        trial.store.soon(Context(), ONE, START, told)
+        await asyncio.to_thread(trial.disk.waiting.wait, PATIENCE_S)
+        await trial.store.abandon()
+        error = await told.get()
+        assert isinstance(error, Unavailable)
+        assert not isinstance(error, Moved)
+        assert "nobody knows" in error.message
+        trial.disk.ready.set()
+        trial.store._writer._syncing = None
+        trial.store._writer.stop()
+        assert await asyncio.to_thread(trial.store._writer.join, PATIENCE_S)
+        trial.disk.unregister()
+
+
+async def test_thread_keeps_the_log_short_and_notes_what_is_safe(tmp_path: Path) -> None:
+    with hurried(), mock.patch.object(writer, "TIDY_S", 0.000_5), mock.patch.object(writer, "HERE_S", 60.0):
+        store = PromptStore(tmp_path / "jobs.db")
+        await store.open(START)
+        for _ in range(150):
+            await store.enqueue(Context(), ONE, START)
+        await until(lambda: store._writer._marked >= store._taken)
+        lock = os.open(tmp_path / "jobs.db-mark", os.O_RDONLY)
+        assert mark.reached(lock, store._file._identity) == (store.epoch, store._taken)
+        os.close(lock)
+        assert store._writer._log_pages * 4096 < 160 * 1024
+        await store.close()
+
+
+# The kernel itself.
+
+
+async def test_kernel_syncs_and_is_used_again(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    path = tmp_path / "jobs.db-wal"
+    path.write_bytes(b"written")
+    log = Log(tmp_path / "jobs.db", None)
+    before = len(kernel._free)
+    for _ in range(3):
+        found = kernel.kernel(loop, log)
+        assert found is not None
+        for _ in range(3):
+            done: asyncio.Future[OSError | None] = loop.create_future()
+            found.sync(log, done.set_result)
+            assert await done is None
+        found.close()
+    assert len(kernel._free) == max(before, 1)
+    log.close()
+
+
+async def test_kernel_says_what_went_wrong(tmp_path: Path) -> None:
+    found = kernel.Kernel(asyncio.get_running_loop())
+    said: list[OSError | None] = []
+    found._done = said.append
+    found._tell((1 << 64) - 5)
+    [error] = said
+    assert error is not None
+    assert (error.errno, error.strerror) == (5, os.strerror(5))
+    log = Log(Path(os.devnull).with_name("null"), None)
+    log._handle = os.open(os.devnull, os.O_RDONLY)
+    with pytest.raises(ValueError, match="EINVAL"):
+        found.sync(log, said.append)
+    log.close()
+    found.close()
+    assert len(said) == 1
+
+
+def test_kernel_is_asked_for_plain_files_only(tmp_path: Path) -> None:
+    loop = asyncio.new_event_loop()
+    assert kernel.kernel(loop, Log(tmp_path / "jobs.db", "simulated")) is None
+    loop.close()

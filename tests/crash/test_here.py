@@ -268,10 +268,28 @@ async def test_who_gave_up_is_not_told_and_keeps_nothing(tmp_path: Path) -> None
         assert await trial.end() == []
 
 
-async def test_answer_that_could_not_be_told_is_given_back(tmp_path: Path) -> None:
-    def deaf(*_: object) -> None:
-        raise ValueError
+def deaf(*_: object) -> None:
+    raise ValueError
 
+
+async def test_who_cannot_be_told_of_an_error_keeps_nobody_else_from_it(tmp_path: Path) -> None:
+    with hurried(), simulated_kernel():
+        trial = Trial(tmp_path / "run", kind=PromptStore)
+        await alone(trial.store)
+        trial.disk.ready.clear()
+        told = Answer()
+        trial.store.soon(Context(), ONE, START, deaf)
+        trial.store.soon(Context(), ONE, START, told)
+        trial.store.claim_or_wait(Context(), Claim((Pick("empty"),), 1, 60_000), START, deaf)
+        trial.store._break(OSError("disk full"))
+        assert isinstance(await told.get(), Unavailable)
+        trial.store._broken = ""
+        trial.disk.ready.set()
+        await trial.store.close()
+        trial.disk.unregister()
+
+
+async def test_answer_that_could_not_be_told_is_given_back(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "jobs.db")
     await alone(store)
     store.claim_or_wait(Context(), TAKE, START, deaf)

@@ -33,6 +33,16 @@ WAITERS_MAX = 100_000
 log = logging.getLogger("tenure")
 
 
+def _tell(told: Told, answer: object, error: Error | None) -> bool:
+    """Whether that went well; if not, others are told all the same."""
+    try:
+        told(answer, error)
+    except Exception:
+        log.exception("who waited for an answer could not be told")
+        return False
+    return True
+
+
 class _Wait(Wait):
     """A claim that waits, with a function in place of a future."""
 
@@ -48,18 +58,13 @@ class _Wait(Wait):
 
     def set_result(self, answer: object) -> None:
         told, self._told = self._told, None
-        if told is None:
-            return
-        try:
-            told(cast("Claimed", answer), None)
-        except Exception:
-            log.exception("who waited for a claim could not be told")
+        if told is not None and not _tell(told, answer, None):
             self._store.take_back(answer)
 
     def set_exception(self, error: Error) -> None:
         told, self._told = self._told, None
         if told is not None:
-            told(None, error)
+            _tell(told, None, error)
 
     def give_up(self) -> None:
         if self._told is not None:
@@ -84,20 +89,14 @@ class Soon(Wait):
 
     def set_result(self, _: None) -> None:
         self._is_done = True
-        if self._is_given_up:
-            self._store.give_back(self._answer)
-            return
-        try:
-            self._told(self._answer, None)
-        except Exception:
-            log.exception("who waited for an answer could not be told")
+        if self._is_given_up or not _tell(self._told, self._answer, None):
             self._store.give_back(self._answer)
 
     def set_exception(self, error: Error) -> None:
         self._is_done = True
         self._store.give_back(self._answer)
         if not self._is_given_up:
-            self._told(None, error)
+            _tell(self._told, None, error)
 
     def give_up(self) -> None:
         self._is_given_up = True

@@ -28,10 +28,12 @@ from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context
 from tenure.engine import engine as engine_module
 from tenure.engine.engine import Engine
+from tenure.engine.enqueue import BUNDLE_MIN
 from tenure.server.collector import Collector
 
 SECRET = bytes(range(32))
 PAYLOAD = b"x" * 64
+FEW = BUNDLE_MIN - 1  # jobs of a batch that are made at once
 ME = Context()
 EVERYONE = Context(tenants=("*",))
 OPTIONS = Options()
@@ -204,6 +206,19 @@ def memory_child() -> None:
     print((after - before) / 1_000_000)
 
 
+def memory_made_child() -> None:
+    """The same of jobs that came a few at a time, or that somebody has looked at."""
+    machine = Machine()
+    payloads = [[bytes([at % 251]) * 64 for at in range(FEW)] for _ in range(1_000_000 // FEW)]
+    for _ in range(10_000 // FEW):
+        machine.enqueue(Batch(OPTIONS, [PAYLOAD] * FEW))
+    gc.collect()
+    before = rss_bytes()
+    for few in payloads:
+        machine.enqueue(Batch(OPTIONS, few))
+    print((rss_bytes() - before) / 1_000_000)
+
+
 def memory_reference_child() -> None:
     line: deque[tuple[int, bytes, int]] = deque()
     payloads = [bytes([at % 251]) * 64 for at in range(1_000_000)]
@@ -223,6 +238,8 @@ def memory(report: Report, quick: bool) -> None:
     used = median_of(rounds, lambda: in_child("memory"))
     reference = median_of(rounds, lambda: in_child("memory_reference"))
     report.add("engine.memory.waiting", round(used, 1), "bytes/job", round(reference, 1), used / reference)
+    made = median_of(rounds, lambda: in_child("memory_made"))
+    report.add("engine.memory.made", round(made, 1), "bytes/job", round(reference, 1), made / reference)
 
 
 # Growth.
@@ -494,7 +511,7 @@ def _collection_ms(million: int) -> float:
     return found
 
 
-CHILDREN = {"memory": memory_child, "memory_reference": memory_reference_child}
+CHILDREN = {"memory": memory_child, "memory_made": memory_made_child, "memory_reference": memory_reference_child}
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
 """Jobs that came in a row and that nobody has looked at yet.
 
-Of a published load all that differs between rows is the payload and the key, and both are in the staged chunk. So its
-jobs are not made when they are let in: the index knows that they are in a bundle, a stand-in is in line for all of
-them, and each is made when it is first asked for. Whoever gets a job from the index or from a line gets a whole one.
+Of a published load all that differs between rows is the payload and the key, and both are in the staged chunk; of a
+batch whose jobs ask for nothing of their own it is the payload. So their jobs are not made when they come: the index
+knows that they are in a bundle, a stand-in is in line for all of them, and each is made when it is first asked for.
+Whoever gets a job from the index or from a line gets a whole one.
 """
 
 from mypy_extensions import i32, i64, mypyc_attr
@@ -17,7 +18,8 @@ class Bundle:
         self, spec: Spec, batch: Batch, row: i64, first: i64, count: i64, number: i64, at_ms: i64, is_stored: bool
     ) -> None:
         """Rows of the batch from `row` on, as jobs from the id `first` on, with ready numbers from `number` on.
-        `is_stored`: that they are there is in the journal's next record, and a job of it is not dirty."""
+        `is_stored`: that they are there is in the journal, or will be in its next record whatever becomes of them, and
+        a job of it is not dirty."""
         self.spec = spec
         self.batch = batch
         self.row: i64 = row
@@ -39,9 +41,7 @@ class Bundle:
         step: i64 = id - self.first
         row: i64 = self.row + step
         spec = self.spec
-        payload: bytes | Blob = self.batch.payloads[row]
-        assert isinstance(payload, bytes)
-        job = Job(id, spec, payload, self.at_ms, i32(spec.options.priority), spec.rank)
+        job = Job(id, spec, self._payload(row), self.at_ms, i32(spec.options.priority), spec.rank)
         job.ready_at = self.at_ms
         job.number = self.number + step
         job.place = LINE
@@ -52,6 +52,26 @@ class Bundle:
             job.key = keys[row]
             job.key_until = self.at_ms + spec.options.idempotency_ttl_ms
         return job
+
+    def _payload(self, row: i64) -> bytes:
+        payloads = self.batch.payloads
+        if isinstance(payloads, list):
+            own: object = payloads[row]
+            assert isinstance(own, bytes)
+            return own
+        payload: bytes | Blob = payloads[row]
+        assert isinstance(payload, bytes)
+        return payload
+
+    def show(self, job: Job, id: i64) -> None:
+        """Make this job, which `job` answered for another one without a key, look like that of the id. Nobody else may
+        have it."""
+        step: i64 = id - self.first
+        job.id = id
+        job.number = self.number + step
+        job.payload = self._payload(self.row + step)
+        job.dirty = not self.is_stored
+        job.stored = self.is_stored
 
 
 @mypyc_attr(acyclic=True)

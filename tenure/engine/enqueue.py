@@ -44,6 +44,7 @@ from tenure.engine.staged import Measured
 from tenure.engine.world import Queue, World
 
 BUNDLE_MIN: Final = 16  # jobs; fewer stand in line by themselves
+BUNDLE_MAX: Final = 1_024  # jobs of a batch: the first claim of one makes them all
 
 
 def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
@@ -157,6 +158,8 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
     q = w.queues[spec.queue]
     payloads: list[object] = cast("list[object]", batch.payloads)
     keys: list[str] | None = cast("list[str] | None", batch.keys)
+    if keys is None and not options.lifo and end - first >= BUNDLE_MIN:
+        return _take_unmade(w, spec, payloads, first, end, ids)
     taken = KeysOfRun(w, q, options.task, keys)
     payload_max: i64 = w.payload_bytes_max
     now: i64 = w.wall_ms
@@ -208,6 +211,47 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
     else:
         w.number_high = number
     w.journal.born_in_a_row(id - count + 1, id)
+    w.journal.bytes += size
+    _count_in(w, q, spec, count, size)
+    return count
+
+
+def _take_unmade(w: World, spec: Spec, payloads: list[object], first: i64, end: i64, ids: list[int]) -> i64:
+    """As `take_run`, for jobs that are not made before somebody looks at them."""
+    payload_max: i64 = w.payload_bytes_max
+    log = w.log
+    size: i64 = 0
+    at: i64 = first
+    while at < end:
+        payload = payloads[at]
+        if not isinstance(payload, bytes) or len(payload) > payload_max:
+            break
+        if at == first:
+            log.bundled(spec, w.last_id + 1, w.wall_ms, len(payload))
+        else:
+            log.enqueued_next(len(payload))
+        size += len(payload)
+        at += 1
+    count: i64 = at - first
+    if count == 0:
+        return 0
+    q = w.queues[spec.queue]
+    line = q.order.line(spec.rank)
+    ids.extend(range(int(w.last_id + 1), int(w.last_id + count + 1)))
+    row: i64 = first
+    while row < at:
+        few: i64 = min(at - row, BUNDLE_MAX)
+        own = Batch(spec.options, cast("list[bytes | Blob]", payloads[row : row + few]))  # the list is the caller's
+        bundle = Bundle(spec, own, 0, w.last_id + 1, few, w.number_high + 1, w.wall_ms, False)
+        w.last_id += few
+        w.number_high += few
+        w.index.add_bundle(bundle)
+        w.journal.born_unmade(bundle)
+        if few < BUNDLE_MIN:
+            _stand_alone(w, line, bundle)
+        else:
+            line.append_bundle(bundle, w.index)
+        row += few
     w.journal.bytes += size
     _count_in(w, q, spec, count, size)
     return count

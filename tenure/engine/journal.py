@@ -49,6 +49,7 @@ class Journal:
         self.touched: list[Job] = []
         self.ranges: list[int] = []  # first and last id of jobs that came in a row
         self.bundles: list[tuple[Entity, Bundle]] = []  # jobs that came as rows of a chunk
+        self.unmade: list[Bundle] = []  # jobs that came as rows of a batch
         self.in_rows: i64 = 0  # how many came in a row or a bundle
         self.bytes: i64 = 0  # of content that the next record has
         self.gone: list[int] = []  # first id, count, tenant, state
@@ -67,7 +68,9 @@ class Journal:
         self.silenced: list[int] = []  # removed jobs that had output
 
     def is_empty(self) -> bool:
-        return not (self.touched or self.ranges or self.bundles or self.gone or self.output or self.entities)
+        return not (
+            self.touched or self.ranges or self.bundles or self.unmade or self.gone or self.output or self.entities
+        )
 
     def size(self) -> int:
         return len(self.touched) + len(self.entities) + int(self.in_rows)
@@ -81,6 +84,11 @@ class Journal:
             self.ranges.append(int(first))
             self.ranges.append(int(last))
             self.in_rows += last - first + 1
+
+    def born_unmade(self, bundle: Bundle) -> None:
+        if self.on:
+            self.unmade.append(bundle)
+            self.in_rows += bundle.count
 
     def bundled(self, chunk: Entity, bundle: Bundle) -> None:
         if self.on:

@@ -24,9 +24,11 @@ import msgspec
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
+from tenure.engine.bundle import Bundle
 from tenure.engine.code import hold, patch, put, put_signed, put_text
 from tenure.engine.entity import entity_fact
 from tenure.engine.facts import Rows
+from tenure.engine.index import Index
 from tenure.engine.job import Job
 from tenure.engine.journal import PAGE_BITS, Journal
 from tenure.engine.world import World
@@ -59,7 +61,7 @@ def take(w: World) -> bytes:
         size = _begin_section(out, BUNDLES)
         _take_bundles(journal, out)
         _end_section(out, size)
-    if journal.touched or journal.ranges:
+    if journal.touched or journal.ranges or journal.unmade:
         size = _begin_section(out, ROWS)
         _take_rows(w, journal, out)
         _end_section(out, size)
@@ -145,12 +147,32 @@ def _take_rows(w: World, journal: Journal, out: BytesWriter) -> None:
                 _take_row(rows, journal, job)
             id += 1
         at += 2
+    unmade = journal.unmade
+    journal.unmade = []
+    for bundle in unmade:
+        _take_unmade(index, rows, journal, bundle)
     touched = journal.touched
     journal.touched = []
     for job in touched:
         if not job.gone:
             _take_row(rows, journal, job)
     rows.finish()
+
+
+def _take_unmade(index: Index, rows: Rows, journal: Journal, bundle: Bundle) -> None:
+    """Those that nobody has looked at stay unmade."""
+    shown = bundle.job(bundle.first)
+    id: i64 = bundle.first
+    while id <= bundle.last():
+        if index.is_made(id):
+            job = index.get(id)
+            if job is not None:
+                _take_row(rows, journal, job)
+        else:
+            bundle.show(shown, id)
+            _take_row(rows, journal, shown)
+        id += 1
+    bundle.is_stored = True
 
 
 def _take_row(rows: Rows, journal: Journal, job: Job) -> None:

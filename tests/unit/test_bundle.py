@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tenure.core import bound
+from tenure.core.blob import Blob
 from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, PayloadTooLarge
 from tenure.core.job import Options
@@ -31,7 +32,7 @@ from tenure.core.request import (
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
-from tenure.engine.enqueue import BUNDLE_MIN
+from tenure.engine.enqueue import BUNDLE_MAX, BUNDLE_MIN
 from tenure.engine.page import sheet
 from tenure.engine.redo import VERSION, VERSION_QUOTING
 from tenure.engine.restore import Restore
@@ -178,11 +179,85 @@ class Written:
 
     def again(self) -> Engine:
         restore = Restore(SECRET, 2)
-        for record in self.records:
+        for record in filter(None, self.records):
             restore.record(record)
         engine = restore.finish(START, self.engine.last_event(), self.engine.last_id())
         assert engine.verify() == []
         return engine
+
+
+def plain(first: int, count: int) -> Batch:
+    return Batch(OPTIONS, [b"%d" % number for number in range(first, first + count)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_jobs_of_a_batch_do_what_those_of_many_calls_do_also_from_the_journal(seed: int) -> None:
+    chance = random.Random(seed)
+    sizes = [chance.choice((BUNDLE_MIN - 1, BUNDLE_MIN, 70, BUNDLE_MAX + 3, 2 * BUNDLE_MAX)) for _ in range(3)]
+    many, single = Written(), Written()
+    first = 0
+    for size in sizes:
+        many.engine.enqueue(CONTEXT, plain(first, size), START)
+        for number in range(first, first + size):
+            single.engine.enqueue(CONTEXT, plain(number, 1), START)
+        first += size
+        if chance.random() < 0.3:
+            many.note()
+            single.note()
+    assert unmade(many.engine) > 0 or max(sizes) < BUNDLE_MIN
+    now = START
+    for _ in range(30):
+        now = Now(now.wall_ms + 100, now.elapsed_ms + 100)
+        step = some_step(chance, sum(sizes), now)
+        outcomes = []
+        for written in (many, single):
+            try:
+                outcomes.append(step(written.engine))
+            except Exception as error:
+                outcomes.append(repr(error))
+        assert outcomes[0] == outcomes[1]
+        if chance.random() < 0.3:
+            many.note()
+            single.note()
+        assert many.engine.verify() == single.engine.verify() == []
+    many.note()
+    single.note()
+    assert many.engine._w.journal.is_empty()
+    told = [written.engine.events(CONTEXT, "e0", 10_000, now).events for written in (many, single)]
+    assert told[0] == told[1]
+    restored = [all_jobs(written.again(), now) for written in (many, single)]
+    assert restored[0] == restored[1] == all_jobs(many.engine, now)
+
+
+def test_record_makes_no_jobs_and_those_made_later_are_written_when_they_change() -> None:
+    written = Written()
+    written.engine.enqueue(CONTEXT, plain(0, 100), START)
+    written.note()
+    assert unmade(written.engine) == 100
+    written.engine.get(CONTEXT, [7], [], START)
+    assert unmade(written.engine) == 99
+    assert written.engine._w.journal.is_empty()
+    written.engine.change(CONTEXT, Change(UPDATE, [7], payload=b"changed"), START)
+    assert len(written.note()) < 300
+    assert all_jobs(written.again(), START) == all_jobs(written.engine, START)
+
+
+def test_batch_is_kept_as_it_was_given() -> None:
+    engine = Engine(SECRET, 1, START)
+    payloads: list[bytes | Blob] = [b"mine"] * 50
+    ids = engine.enqueue(CONTEXT, Batch(OPTIONS, payloads), START).ids
+    payloads[:] = [b"somebody else's"] * 50
+    assert {job.payload for job in engine.get(CONTEXT, ids, [], START) if job is not None} == {b"mine"}
+
+
+def test_payload_that_is_too_large_ends_a_bundle_and_no_more() -> None:
+    engine = Engine(SECRET, 1, START)
+    payloads: list[bytes | Blob] = [b"x"] * 60
+    payloads[30] = b"x" * (bound.MIB + 1)
+    answers = engine.enqueue(CONTEXT, Batch(OPTIONS, payloads), START)
+    assert [at for at, id in enumerate(answers.ids) if not id] == [30]
+    assert engine.verify() == []
+    assert engine.count(CONTEXT, "default", START)["default"]["ready"] == 59
 
 
 def test_record_that_quotes_a_chunk_is_small_and_says_so() -> None:

@@ -1,5 +1,10 @@
 """Events that memory does not have any more, read from the file. Slow: for a thread."""
 
+import asyncio
+
+import msgspec
+
+from tenure.core.clock import Now
 from tenure.core.error import EventsLost
 from tenure.core.record import Event, EventPage, Scanned
 from tenure.core.request import Scan
@@ -7,6 +12,7 @@ from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.engine import Engine
 from tenure.engine.eventlog import read_runs
 from tenure.engine.scan import chosen, event_columns
+from tenure.store.embedded.blobs import StoreWithBlobs
 from tenure.store.embedded.content import Content
 from tenure.store.embedded.file import StoreFile
 
@@ -60,3 +66,52 @@ class History:
             return None
         columns = chosen(out.columns(), scan.columns)
         return Scanned(oldest, self._engine.last_event(), int(seen), int(out.rows), columns)
+
+
+class StoreWithHistory(StoreWithBlobs):
+    """Goes on in its file where memory begins too late."""
+
+    _file: StoreFile
+
+    async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
+        history = History(self._file, self._engine)
+        if not cursor:
+            cursor = f"e{await asyncio.to_thread(history.oldest) - 1}"
+        while True:
+            try:
+                return await super().events(context, cursor, limit, wait_ms, now)
+            except EventsLost:
+                first = self._engine.oldest_event()
+                page = await asyncio.to_thread(history.read, context, int(cursor[1:]), limit)
+            if page.cursor != cursor:
+                return page
+            cursor = f"e{first - 1}"  # the numbers between were skipped when the store was opened
+
+    async def scan(self, context: Context, scan: Scan, now: Now) -> Scanned:
+        """Events that memory does not have any more are read from the file, up to the first that it has."""
+        if scan.table != "events":
+            return await super().scan(context, scan, now)
+        history = History(self._file, self._engine)
+        oldest = await asyncio.to_thread(history.oldest)
+        if scan.limit and scan.after + 1 < self._engine.oldest_event():
+            found = await asyncio.to_thread(history.scan, context, scan)
+            if found is not None:
+                await self._sure(context)
+                return found
+            # The numbers between were skipped when the store was opened.
+            before = self._engine.oldest_event() - 1
+            if scan.upto <= before:
+                nothing = chosen(event_columns(context, scan).columns(), scan.columns)
+                return Scanned(oldest, self._engine.last_event(), scan.upto, 0, nothing)
+            scan = Scan(
+                scan.table,
+                before,
+                scan.upto,
+                scan.limit,
+                scan.queue,
+                scan.states,
+                scan.types,
+                scan.columns,
+            )
+        page = await super().scan(context, scan, now)
+        return msgspec.structs.replace(page, first=oldest)

@@ -11,21 +11,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import apsw
-import msgspec
 
 from tenure.core.answer import Claimed
 from tenure.core.clock import Now
-from tenure.core.error import EventsLost, InvalidRequest, Unavailable
-from tenure.core.record import EventPage, Scanned
-from tenure.core.request import Scan
+from tenure.core.error import InvalidRequest, Unavailable
 from tenure.core.tenant import Context
-from tenure.engine.scan import chosen, event_columns
 from tenure.store.blob.place import Place
 from tenure.store.contract import Capabilities, Identity
-from tenure.store.embedded.blobs import StoreWithBlobs, open_shelf
+from tenure.store.embedded.blobs import open_shelf
 from tenure.store.embedded.checkpoint import Checkpoint
 from tenure.store.embedded.file import Fenced, StoreFile, TakenOver
-from tenure.store.embedded.history import History
+from tenure.store.embedded.history import StoreWithHistory
 from tenure.store.embedded.store import Soon
 from tenure.store.embedded.writer import Group, Job, Portion, Writer, close_cleanly, save_meta
 
@@ -56,7 +52,7 @@ def _resolve(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-class SqliteStore(StoreWithBlobs):
+class SqliteStore(StoreWithHistory):
     def __init__(
         self, path: str | Path, durability: str = "fsync", vfs: str | None = None, blobs: Place | None = None
     ) -> None:
@@ -595,48 +591,3 @@ class SqliteStore(StoreWithBlobs):
     def _is_loading(self) -> bool:
         """Then a checkpoint waits: it would save what was staged, which is gone when it has been let in."""
         return self._journal_bytes < JOURNAL_BYTES and self._engine.is_loading(LOADING_MS)
-
-    # Events that memory does not have any more.
-
-    async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
-        history = History(self._file, self._engine)
-        if not cursor:
-            cursor = f"e{await asyncio.to_thread(history.oldest) - 1}"
-        while True:
-            try:
-                return await super().events(context, cursor, limit, wait_ms, now)
-            except EventsLost:
-                first = self._engine.oldest_event()
-                page = await asyncio.to_thread(history.read, context, int(cursor[1:]), limit)
-            if page.cursor != cursor:
-                return page
-            cursor = f"e{first - 1}"  # the numbers between were skipped when the store was opened
-
-    async def scan(self, context: Context, scan: Scan, now: Now) -> Scanned:
-        """Events that memory does not have any more are read from the file, up to the first that it has."""
-        if scan.table != "events":
-            return await super().scan(context, scan, now)
-        history = History(self._file, self._engine)
-        oldest = await asyncio.to_thread(history.oldest)
-        if scan.limit and scan.after + 1 < self._engine.oldest_event():
-            found = await asyncio.to_thread(history.scan, context, scan)
-            if found is not None:
-                await self._sure(context)
-                return found
-            # The numbers between were skipped when the store was opened.
-            before = self._engine.oldest_event() - 1
-            if scan.upto <= before:
-                nothing = chosen(event_columns(context, scan).columns(), scan.columns)
-                return Scanned(oldest, self._engine.last_event(), scan.upto, 0, nothing)
-            scan = Scan(
-                scan.table,
-                before,
-                scan.upto,
-                scan.limit,
-                scan.queue,
-                scan.states,
-                scan.types,
-                scan.columns,
-            )
-        page = await super().scan(context, scan, now)
-        return msgspec.structs.replace(page, first=oldest)

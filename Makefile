@@ -98,7 +98,7 @@ test: setup compile java ## Check format, lint and types, then run the tests on 
 	echo; echo "********************************************************************"; \
 	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \
 	echo "********************************************************************"; fi
-	@if $(HAS_JAVA); then set -x; $(call with_compiled,$(BIN)/python -m pytest $(SPARK) -m spark); else \
+	@if $(HAS_JAVA); then set -x; $(call with_compiled,$(BIN)/python -m pytest -n 2 --dist loadfile $(SPARK) -m spark); else \
 	echo "NOTICE: THE TESTS ON SPARK WERE NOT RUN: there is no Java; see make java"; fi
 
 java: ## Install Java 17 for Spark where it is missing and may be installed (Debian)

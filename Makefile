@@ -39,7 +39,7 @@ AROUND := tests/conformance/test_server.py tests/conformance/test_joined.py $(ad
 	testing integration examples backup lake transfer spark)
 ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(AROUND)); fi)
 NOT_TWICE = "$$(if $(HAS_COMPILED); then echo 'not slow'; else echo 'not spark'; fi)"
-# One session of Spark for all tests that need one: by itself, not side by side.
+# Two sessions of Spark, each in a process of its own for all tests of a file, and by themselves.
 SPARK := tests/spark
 HAS_JAVA := command -v java > /dev/null || [ -n "$${JAVA_HOME:-}" ]
 

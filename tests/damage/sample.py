@@ -16,7 +16,7 @@ from tenure.core.record import JobRecord
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Failure, Load, Pick, Settle
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.core.tenant import Context, OpId
-from tenure.store.embedded import mark, writer
+from tenure.store.embedded import kernel, mark, writer
 from tenure.store.embedded.file import StoreFile
 from tenure.store.embedded.sqlite import SqliteStore
 
@@ -154,9 +154,14 @@ async def make_closed(path: Path) -> None:
 
 
 async def make_killed(path: Path, backfilled: bool) -> dict[str, bytes]:
-    """The files as a killed process leaves them: with a log, of which a part may be in the file already."""
+    """The files as a killed process leaves them: with a log, of which a part may be in the file already, and not all:
+    the thread writes every group, and so moves the log between groups and not after the last."""
     log_bytes = 200_000 if backfilled else 1 << 30
-    with mock.patch.object(writer, "WAL_BYTES", log_bytes), mock.patch.object(writer, "ROOM_BYTES", 0):
+    with (
+        mock.patch.object(writer, "WAL_BYTES", log_bytes),
+        mock.patch.object(writer, "ROOM_BYTES", 0),
+        mock.patch.object(kernel, "HAS_KERNEL", False),
+    ):
         sample = Sample(path)
         await sample.make()
         await asyncio.to_thread(wait_for_mark, sample.store._file, sample.store._synced)

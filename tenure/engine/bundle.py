@@ -55,7 +55,7 @@ class Bundle:
 
     def _payload(self, row: i64) -> bytes:
         payloads = self.batch.payloads
-        if isinstance(payloads, list):
+        if isinstance(payloads, list):  # compiled, a list is quicker to look into than whatever may be in its place
             own: object = payloads[row]
             assert isinstance(own, bytes)
             return own

@@ -146,7 +146,10 @@ class Writer:
         db = self._db
         if db is None or self._given != self._ended or self._syncing is not None or self._in_doubt:
             return False
-        if not self._is_begun or group.size() > HERE_BYTES or not self._is_quick() or not self._has_kernel():
+        if not self._is_begun or group.size() > HERE_BYTES or not self._has_kernel():
+            return False
+        if self._not_here:
+            self._not_here -= 1
             return False
         began = time.perf_counter()
         db.set_busy_timeout(0)
@@ -178,10 +181,6 @@ class Writer:
             return False
         self._syncing = group
         return True
-
-    def _is_quick(self) -> bool:
-        self._not_here = max(self._not_here - 1, 0)
-        return not self._not_here
 
     def _has_kernel(self) -> bool:
         if not self._has_asked:

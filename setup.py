@@ -19,6 +19,7 @@ COMPILER_FLAGS = ["-fno-semantic-interposition"] if os.name == "posix" else []
 EXCLUDED: frozenset[str] = frozenset({"tenure/core/error.py", "tenure/core/fact.py", "tenure/core/record.py"})
 
 COMPILED_PACKAGES = ("tenure/core", "tenure/engine")
+COMPILED_MODULES = frozenset({"tenure/wire/column.py"})  # of packages that are not
 
 # Commands that need the extensions. Metadata commands do not, and an editable install stays interpreted.
 BUILD_COMMANDS = frozenset({"build", "build_ext", "bdist_wheel", "install"})
@@ -52,7 +53,7 @@ def compiled_modules() -> list[str]:
     paths = {path.as_posix() for package in COMPILED_PACKAGES for path in Path(package).glob("*.py")}
     if unknown := EXCLUDED - paths:
         raise SystemExit(f"tenure: EXCLUDED names no module: {', '.join(sorted(unknown))}")
-    return sorted(path for path in paths - EXCLUDED if not path.endswith("/__init__.py"))
+    return sorted(COMPILED_MODULES | {path for path in paths - EXCLUDED if not path.endswith("/__init__.py")})
 
 
 def spare_the_trashcan(sources: list[str]) -> None:

@@ -22,7 +22,7 @@ def in_one_piece(batch: Batch, is_compressed: bool) -> Batch:
 
 
 def squeezed(packed: Packed) -> Packed:
-    return Packed(zstd.compress(packed.content), packed.ends, True)
+    return Packed(zstd.compress(packed.content), packed.ends, True, packed.gap)
 
 
 def in_form(batch: Batch, form: int) -> Batch:

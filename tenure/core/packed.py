@@ -1,8 +1,9 @@
 """Columns in one piece of memory: all contents one behind the other, and where each of them ends.
 
-Of a load that waits for its publication nobody looks at a single payload or key. An object for each takes twice the
-memory of its bytes, and memory that was not used before is what a large load is longest about. So a column stays the
-bytes that came, compressed if they came so, also in the journal; an entry is cut out of it when it is asked for.
+Of a load that waits for its publication, and of a batch that nobody has claimed from yet, nobody looks at a single
+payload or key. An object for each takes twice the memory of its bytes, and memory that was not used before is what a
+large load is longest about. So a column stays the bytes that came, compressed if they came so, also in the journal; an
+entry is cut out of it when it is asked for.
 """
 
 import sys
@@ -11,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from librt.strings import read_i32_le
-from mypy_extensions import i64
+from librt.strings import BytesWriter, read_i32_le, write_i32_le
+from mypy_extensions import i32, i64
 
 from tenure.core.error import InvalidRequest
 
@@ -32,24 +33,27 @@ WORTH_BYTES: Final = 1024  # less is not compressed
 
 class Packed:
     """Contents in one piece. `ends` has where each of them ends, 4 bytes a number, the lowest byte first; they are
-    places in `content`, or in what it is when it is decompressed."""
+    places in `content`, or in what it is when it is decompressed. Before each entry are `gap` bytes that are not of
+    it."""
 
-    def __init__(self, content: bytes, ends: bytes, is_compressed: bool = False) -> None:
+    def __init__(self, content: bytes, ends: bytes, is_compressed: bool = False, gap: i64 = 0) -> None:
         self.content = content
         self.ends = ends
         self.is_compressed = is_compressed
+        self.gap: i64 = gap
         self.count: i64 = len(ends) // END_BYTES
-        self.longest: i64 = _longest(ends)
-        self.bytes: i64 = i64(read_i32_le(ends, len(ends) - END_BYTES)) if ends else 0  # of all of them
-        if self.bytes > PLAIN_BYTES_MAX:
-            raise InvalidRequest("content", f"{int(self.bytes)} bytes", f"it has at most {PLAIN_BYTES_MAX} of them")
+        self.longest: i64 = _longest(ends, gap)
+        end: i64 = i64(read_i32_le(ends, len(ends) - END_BYTES)) if ends else 0
+        self.bytes: i64 = end - self.count * gap  # of all entries
+        if end > PLAIN_BYTES_MAX:
+            raise InvalidRequest("content", f"{int(end)} bytes", f"it has at most {PLAIN_BYTES_MAX} of them")
         self._plain: bytes | None = None  # if it was compressed, while somebody looks at it
         if is_compressed:
-            _check_frame(content, int(self.bytes))
-        elif len(content) == self.bytes:
+            _check_frame(content, int(end))
+        elif len(content) == end:
             self._plain = content
         else:
-            raise InvalidRequest("ends", int(self.bytes), f"the last must be the end of the content, {len(content)}")
+            raise InvalidRequest("ends", int(end), f"the last must be the end of the content, {len(content)}")
 
     def __len__(self) -> int:
         return int(self.count)
@@ -78,7 +82,7 @@ class Packed:
         return i64(read_i32_le(self.ends, END_BYTES * at)) - self._start(at)
 
     def _start(self, at: i64) -> i64:
-        return i64(read_i32_le(self.ends, END_BYTES * (at - 1))) if at > 0 else 0
+        return (i64(read_i32_le(self.ends, END_BYTES * (at - 1))) if at > 0 else 0) + self.gap
 
     def rest(self) -> None:
         """Nobody will look at an entry soon."""
@@ -89,18 +93,20 @@ class Packed:
 _opened: list[Packed] = []  # those that were decompressed last
 
 
-def _longest(ends: bytes) -> i64:
+def _longest(ends: bytes, gap: i64) -> i64:
     """The size of the largest entry; refuses ends that are none."""
     if len(ends) % END_BYTES:
         raise InvalidRequest("ends", len(ends), f"it must have {END_BYTES} bytes for each entry")
+    if gap < 0:
+        raise InvalidRequest("gap", int(gap), "it must not be less than 0")
     longest: i64 = 0
     last: i64 = 0
     place: i64 = 0
     while place < len(ends):
         end = i64(read_i32_le(ends, place))
-        if end < last:
+        if end < last + gap:
             raise InvalidRequest("ends", int(end), f"entry {int(place // END_BYTES)} ends before it begins")
-        longest = max(longest, end - last)
+        longest = max(longest, end - last - gap)
         last = end
         place += END_BYTES
     return longest
@@ -154,8 +160,13 @@ class Texts:
             yield content.decode()
 
 
-def pack(contents: Sequence[bytes]) -> Packed:
-    return Packed(b"".join(contents), ends_of(list(map(len, contents))))
+def pack(contents: list[bytes]) -> Packed:
+    ends = BytesWriter()
+    end: i64 = 0
+    for content in contents:
+        end += len(content)
+        write_i32_le(ends, i32(end))
+    return Packed(b"".join(contents), ends.getvalue())
 
 
 def pack_texts(texts: Sequence[str]) -> Texts:

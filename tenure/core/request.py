@@ -21,7 +21,7 @@ class Batch:
     Instead of extras, `keys` are idempotency keys of jobs that have nothing else besides; an empty one is none.
 
     Callers give bytes; a store puts a blob in the place of those that are over its cap.
-    `pasts`, one per job, makes whole records of them: only in an admin's load. Only a load takes packed columns.
+    `pasts`, one per job, makes whole records of them: only in an admin's load. Only a load takes packed keys.
     """
 
     def __init__(
@@ -41,6 +41,12 @@ class Batch:
         self.atomic = atomic
         self.pasts = pasts
         self.keys = keys
+
+    def unpacked(self) -> "Batch":
+        """The same with lists for columns."""
+        payloads: list[bytes | Blob] = list(self.payloads)
+        keys: list[str] | None = None if self.keys is None else list(self.keys)
+        return Batch(self.options, payloads, self.extras, self.each, self.atomic, self.pasts, keys)
 
     def extra(self, at: int) -> Extras | None:
         if self.extras is not None:

@@ -6,9 +6,11 @@ knows that they are in a bundle, a stand-in is in line for all of them, and each
 Whoever gets a job from the index or from a line gets a whole one.
 """
 
+from typing import cast
+
 from mypy_extensions import i32, i64, mypyc_attr
 
-from tenure.core.blob import Blob
+from tenure.core.packed import Packed, pack
 from tenure.core.request import Batch
 from tenure.engine.job import BUNDLED, LINE, Job, Spec
 
@@ -53,25 +55,22 @@ class Bundle:
             job.key_until = self.at_ms + spec.options.idempotency_ttl_ms
         return job
 
+    def pack(self) -> Packed:
+        """The payloads of its batch, which are all its own; from now on they rest in one piece."""
+        payloads = self.batch.payloads
+        if isinstance(payloads, Packed):
+            return payloads
+        packed = pack(cast("list[bytes]", payloads))
+        self.batch.payloads = packed
+        return packed
+
     def _payload(self, row: i64) -> bytes:
         payloads = self.batch.payloads
-        if isinstance(payloads, list):  # compiled, a list is quicker to look into than whatever may be in its place
-            own: object = payloads[row]
-            assert isinstance(own, bytes)
-            return own
-        payload: bytes | Blob = payloads[row]
+        if isinstance(payloads, Packed):
+            return payloads.entry(row)
+        payload: object = cast("list[object]", payloads)[row]
         assert isinstance(payload, bytes)
         return payload
-
-    def show(self, job: Job, id: i64) -> None:
-        """Make this job, which `job` answered for another one without a key, look like that of the id. Nobody else may
-        have it."""
-        step: i64 = id - self.first
-        job.id = id
-        job.number = self.number + step
-        job.payload = self._payload(self.row + step)
-        job.dirty = not self.is_stored
-        job.stored = self.is_stored
 
 
 @mypyc_attr(acyclic=True)

@@ -50,7 +50,6 @@ BUNDLE_MAX: Final = 1_024  # jobs of a batch: the first claim of one makes them 
 def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
     """Store the batch's jobs. `above_limits` is for follow-ups, which are accepted whatever is full."""
     _check_shape(batch)
-    payloads: list[object] = cast("list[object]", batch.payloads)
     ids: list[int] = []
     if batch.atomic:
         refusal = rehearse(w, tenant, batch, above_limits)
@@ -58,15 +57,22 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
             _drop_unused(w, tenant, batch, refusal)
             return refusal
     answers = Answers(ids, READY)
-    each = batch.each
-    options = batch.options
     spec: Spec | None = None
-    if payloads and not above_limits:
+    count: i64 = len(batch.payloads)
+    if count > 0 and not above_limits:
         spec = spec_of_run(w, tenant, batch)
         if spec is not None and not _has_room(w, spec, batch):
             spec = None
+    if isinstance(batch.payloads, Packed):
+        if spec is not None and _take_packed(w, spec, batch, batch.payloads, ids):
+            spend_rates(w, w.tenants[spec.tenant], w.queues[spec.queue], count)
+            answers.count = len(ids)
+            return answers
+        batch = batch.unpacked()
+    payloads: list[object] = cast("list[object]", batch.payloads)
+    each = batch.each
+    options = batch.options
     at: i64 = 0
-    count: i64 = len(payloads)
     while at < count:
         if spec is not None and answers.state == READY:
             taken = take_run(w, spec, batch, at, count, ids)
@@ -103,8 +109,8 @@ def _drop_unused(w: World, tenant: str, batch: Batch, answers: Answers) -> None:
 
 
 def _check_shape(batch: Batch) -> None:
-    if isinstance(batch.payloads, Packed) or isinstance(batch.keys, Texts):
-        raise InvalidRequest("payloads", "packed", "only a load takes its columns in one piece")
+    if isinstance(batch.keys, Texts):
+        raise InvalidRequest("keys", "packed", "only a load takes its keys in one piece")
     count = len(batch.payloads)
     if count > bound.BATCH_ITEMS_MAX:
         raise InvalidRequest("payloads", count, f"a batch has at most {bound.BATCH_ITEMS_MAX} items")
@@ -116,13 +122,21 @@ def _check_shape(batch: Batch) -> None:
         raise InvalidRequest("each", len(batch.each), f"it must have one entry per payload ({count})")
     if count == 1:
         return
+    size = _bytes_of(batch)
+    if size > bound.BATCH_BYTES_MAX:
+        raise InvalidRequest("payloads", int(size), f"a batch has at most {bound.BATCH_BYTES_MAX} bytes")
+
+
+def _bytes_of(batch: Batch) -> i64:
+    """Of all payloads, those in blobs aside."""
+    if isinstance(batch.payloads, Packed):
+        return batch.payloads.bytes
     size: i64 = 0
     payloads: list[object] = cast("list[object]", batch.payloads)
     for payload in payloads:
         if isinstance(payload, bytes):
             size += len(payload)
-    if size > bound.BATCH_BYTES_MAX:
-        raise InvalidRequest("payloads", int(size), f"a batch has at most {bound.BATCH_BYTES_MAX} bytes")
+    return size
 
 
 def spec_of_run(w: World, tenant: str, batch: Batch) -> Spec | None:
@@ -139,15 +153,8 @@ def spec_of_run(w: World, tenant: str, batch: Batch) -> Spec | None:
 def _has_room(w: World, spec: Spec, batch: Batch) -> bool:
     q = w.queues[spec.queue]
     t = w.tenants[spec.tenant]
-    payloads: list[object] = cast("list[object]", batch.payloads)
-    count: i64 = len(payloads)
-    if room_for(w, t, q, count) < count:
-        return False
-    size: i64 = 0
-    for payload in payloads:
-        if isinstance(payload, bytes):
-            size += len(payload)
-    return has_bytes(w, t, q, size)
+    count: i64 = len(batch.payloads)
+    return room_for(w, t, q, count) >= count and has_bytes(w, t, q, _bytes_of(batch))
 
 
 def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list[int]) -> i64:
@@ -232,29 +239,47 @@ def _take_unmade(w: World, spec: Spec, payloads: list[object], first: i64, end: 
             log.enqueued_next(len(payload))
         size += len(payload)
         at += 1
-    count: i64 = at - first
-    if count == 0:
-        return 0
+    if at > first:
+        own = Batch(spec.options, cast("list[bytes | Blob]", payloads[first:at]))  # the list is the caller's
+        _bundle(w, spec, own, at - first, size, ids)
+    return at - first
+
+
+def _take_packed(w: World, spec: Spec, batch: Batch, packed: Packed, ids: list[int]) -> bool:
+    """As `_take_unmade`, for all jobs of a batch; nothing is done for one in which some need a closer look."""
+    count: i64 = packed.count
+    if batch.keys is not None or spec.options.lifo or count < BUNDLE_MIN or packed.longest > w.payload_bytes_max:
+        return False
+    log = w.log
+    log.bundled(spec, w.last_id + 1, w.wall_ms, packed.size(0))
+    at: i64 = 1
+    while at < count:
+        log.enqueued_next(packed.size(at))
+        at += 1
+    _bundle(w, spec, Batch(spec.options, packed), count, packed.bytes, ids)
+    return True
+
+
+def _bundle(w: World, spec: Spec, batch: Batch, count: i64, size: i64, ids: list[int]) -> None:
+    """All jobs of the batch, in bundles of which each is a chunk of the line."""
     q = w.queues[spec.queue]
     line = q.order.line(spec.rank)
     ids.extend(range(int(w.last_id + 1), int(w.last_id + count + 1)))
-    row: i64 = first
-    while row < at:
-        few: i64 = min(at - row, BUNDLE_MAX)
-        own = Batch(spec.options, cast("list[bytes | Blob]", payloads[row : row + few]))  # the list is the caller's
-        bundle = Bundle(spec, own, 0, w.last_id + 1, few, w.number_high + 1, w.wall_ms, False)
+    is_stored = w.journal.on
+    w.journal.batched(Bundle(spec, batch, 0, w.last_id + 1, count, w.number_high + 1, w.wall_ms, is_stored), size)
+    row: i64 = 0
+    while row < count:
+        few: i64 = min(count - row, BUNDLE_MAX)
+        bundle = Bundle(spec, batch, row, w.last_id + 1, few, w.number_high + 1, w.wall_ms, is_stored)
         w.last_id += few
         w.number_high += few
         w.index.add_bundle(bundle)
-        w.journal.born_unmade(bundle)
         if few < BUNDLE_MIN:
             _stand_alone(w, line, bundle)
         else:
             line.append_bundle(bundle, w.index)
         row += few
-    w.journal.bytes += size
     _count_in(w, q, spec, count, size)
-    return count
 
 
 def take_bundle(w: World, spec: Spec, batch: Batch, measured: Measured, first: i64, end: i64, chunk: Entity) -> i64:

@@ -333,11 +333,15 @@ def _payloads_fact(batch: Batch) -> object:
 
 
 def _packed_fact(packed: Packed) -> Fact:
-    return {"content": packed.content, "ends": packed.ends, "zstd": packed.is_compressed}
+    fact: Fact = {"content": packed.content, "ends": packed.ends, "zstd": packed.is_compressed}
+    if packed.gap:
+        fact["gap"] = int(packed.gap)
+    return fact
 
 
 def _read_packed(fact: Fact) -> Packed:
-    packed = Packed(cast("bytes", fact["content"]), cast("bytes", fact["ends"]), bool(fact["zstd"]))
+    gap = cast("int", fact.get("gap", 0))
+    packed = Packed(cast("bytes", fact["content"]), cast("bytes", fact["ends"]), bool(fact["zstd"]), gap)
     packed.rest()
     return packed
 

@@ -294,7 +294,7 @@ class RowReader:
         specs: list[Spec] = []
         left: i64 = cursor.number()
         while left > 0:
-            specs.append(self._spec(cursor.blob()))
+            specs.append(self.spec(cursor.blob()))
             left -= 1
         leases: list[Lease] = []
         left = cursor.number()
@@ -364,7 +364,7 @@ class RowReader:
             job.key_until = _time(cursor, base)
         return job.number
 
-    def _spec(self, fact: bytes) -> Spec:
+    def spec(self, fact: bytes) -> Spec:
         spec = self._specs.get(fact)
         if spec is None:
             spec = read_spec(self._w, fact)

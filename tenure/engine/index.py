@@ -86,11 +86,6 @@ class Index:
                     page.bundles = None
             number += 1
 
-    def is_made(self, id: i64) -> bool:
-        """Whether it is no job that waits in a bundle."""
-        page = self._page(id >> PAGE_BITS)
-        return page is None or page.slots is None or page.slots[id & PAGE_MASK] is not IN_BUNDLE
-
     def peek(self, id: i64) -> Job | None:
         """As `get`, to be read only: a job that is not made yet stays so, and what is answered is a copy."""
         page = self._pages.get(id >> PAGE_BITS)

@@ -49,7 +49,7 @@ class Journal:
         self.touched: list[Job] = []
         self.ranges: list[int] = []  # first and last id of jobs that came in a row
         self.bundles: list[tuple[Entity, Bundle]] = []  # jobs that came as rows of a chunk
-        self.unmade: list[Bundle] = []  # jobs that came as rows of a batch
+        self.batches: list[Bundle] = []  # jobs that came as rows of a batch
         self.in_rows: i64 = 0  # how many came in a row or a bundle
         self.bytes: i64 = 0  # of content that the next record has
         self.gone: list[int] = []  # first id, count, tenant, state
@@ -69,7 +69,7 @@ class Journal:
 
     def is_empty(self) -> bool:
         return not (
-            self.touched or self.ranges or self.bundles or self.unmade or self.gone or self.output or self.entities
+            self.touched or self.ranges or self.bundles or self.batches or self.gone or self.output or self.entities
         )
 
     def size(self) -> int:
@@ -85,10 +85,12 @@ class Journal:
             self.ranges.append(int(last))
             self.in_rows += last - first + 1
 
-    def born_unmade(self, bundle: Bundle) -> None:
+    def batched(self, bundle: Bundle, size: i64) -> None:
+        """All jobs of a batch; `size` is what their payloads have."""
         if self.on:
-            self.unmade.append(bundle)
+            self.batches.append(bundle)
             self.in_rows += bundle.count
+            self.bytes += size + bundle.count * EVENT_BYTES
 
     def bundled(self, chunk: Entity, bundle: Bundle) -> None:
         if self.on:

@@ -6,7 +6,6 @@ import msgspec
 from mypy_extensions import i64
 
 from tenure.core import bound
-from tenure.core.blob import Blob
 from tenure.core.error import Conflict, Forbidden, InvalidRequest, Overloaded
 from tenure.core.packed import Packed, Texts
 from tenure.core.record import LoadedRow, LoadReport
@@ -58,7 +57,7 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
         raise InvalidRequest("batch", None, "a chunk to stage needs its jobs")
     size = _check_chunk(w, batch)
     if batch.options.lifo:
-        batch = _unpacked(batch)
+        batch = batch.unpacked()  # jobs that do not stand behind the others are made when they are let in, one by one
     staged = w.loads.get((tenant, request.load_id))
     if staged is not None and staged.published:
         raise Conflict(f"load {request.load_id} is published already", 0)
@@ -133,13 +132,6 @@ def _rest(batch: Batch) -> None:
         batch.payloads.rest()
     if isinstance(batch.keys, Texts):
         batch.keys.packed.rest()
-
-
-def _unpacked(batch: Batch) -> Batch:
-    """Jobs whose place in line is not behind the others are made when they are let in, one by one."""
-    payloads: list[bytes | Blob] = list(batch.payloads)
-    keys: list[str] | None = None if batch.keys is None else list(batch.keys)
-    return Batch(batch.options, payloads, batch.extras, batch.each, batch.atomic, batch.pasts, keys)
 
 
 def _publish(w: World, tenant: str, request: Load) -> LoadReport:

@@ -1,7 +1,7 @@
 """Records of the journal: all that changed since the last one, as it is now.
 
-Format, version 1 or, with BUNDLES, 2; numbers and texts as in `engine.code`. Everything a record says is absolute, so
-that the journal can be read over pages of a checkpoint that are newer than its beginning.
+Format, version 1, with BUNDLES 2, with BATCHES 3; numbers and texts as in `engine.code`. Everything a record says is
+absolute, so that the journal can be read over pages of a checkpoint that are newer than its beginning.
 
     record   version u8 · wall i64 · elapsed i64 · the numbers given so far, i64 each (NUMBERS) · sections
     section  tag u8 · size u32 · body; a reader passes over tags that it does not know
@@ -13,6 +13,10 @@ that the journal can be read over pages of a checkpoint that are newer than its 
     BUNDLES  msgpack: [[name of a chunk, first row, count, first id, first ready number, time], ...]: jobs that are rows
              of it. It is read after ENTITIES and before ROWS. A chunk that is gone was dropped by a checkpoint that had
              saved all of its jobs
+    BATCHES  count; each its spec (size and msgpack) · first id · count · first ready number, signed · time, signed
+             distance from wall · gap · 1 if compressed, else 0 · contents in one piece and where they end, as in
+             core.packed (each its size and bytes): jobs that came together and differ in nothing but their payload, as
+             they were then. It is read before ROWS
 
 To change it: a new section for something new; another version, with the reader of the old one kept, for what was
 there.
@@ -25,22 +29,25 @@ from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
 from tenure.engine.bundle import Bundle
-from tenure.engine.code import hold, patch, put, put_signed, put_text
+from tenure.engine.code import hold, patch, put, put_bytes, put_signed, put_text
 from tenure.engine.entity import entity_fact
 from tenure.engine.facts import Rows
-from tenure.engine.index import Index
 from tenure.engine.job import Job
 from tenure.engine.journal import PAGE_BITS, Journal
+from tenure.engine.specs import spec_fact
 from tenure.engine.world import World
 
 VERSION: Final = 1
 VERSION_QUOTING: Final = 2  # with BUNDLES, which no reader may pass over
+VERSION_BATCHES: Final = 3  # with BATCHES, likewise
+VERSIONS: Final = (VERSION, VERSION_QUOTING, VERSION_BATCHES)
 
 ROWS: Final = 1
 GONE: Final = 2
 OUTPUT: Final = 3
 ENTITIES: Final = 4
 BUNDLES: Final = 5
+BATCHES: Final = 6
 
 NUMBERS: Final = 8
 HEAD_BYTES: Final = 1 + 8 * (2 + NUMBERS)
@@ -56,12 +63,12 @@ def take(w: World) -> bytes:
     journal.bytes = 0
     journal.in_rows = 0
     out = BytesWriter()
-    _put_head(out, w, VERSION_QUOTING if journal.bundles else VERSION)
+    _put_head(out, w, VERSION_BATCHES if journal.batches else VERSION_QUOTING if journal.bundles else VERSION)
     if journal.bundles:
         size = _begin_section(out, BUNDLES)
         _take_bundles(journal, out)
         _end_section(out, size)
-    if journal.touched or journal.ranges or journal.unmade:
+    if journal.touched or journal.ranges:
         size = _begin_section(out, ROWS)
         _take_rows(w, journal, out)
         _end_section(out, size)
@@ -76,15 +83,29 @@ def take(w: World) -> bytes:
         _end_section(out, size)
         journal.unsaved_output.extend(journal.output)
         journal.output = []
-    if not journal.entities:
+    if not journal.batches and not journal.entities:
         return out.getvalue()
-    entities = journal.entities
-    journal.entities = {}
-    journal.unsaved_entities.update(entities)
-    said = _pack([[list(entity), entity_fact(w, entity)] for entity in entities])  # megabytes, when it is a chunk
-    size = _begin_section(out, ENTITIES)
-    patch(out, size, len(said))
-    return out.getvalue() + said
+    parts = [out.getvalue()]  # what follows may have megabytes
+    if journal.batches:
+        _append_section(parts, BATCHES, _take_batches(w, journal))
+    if journal.entities:
+        entities = journal.entities
+        journal.entities = {}
+        journal.unsaved_entities.update(entities)
+        said = _pack([[list(entity), entity_fact(w, entity)] for entity in entities])
+        _append_section(parts, ENTITIES, [said])
+    return b"".join(parts)
+
+
+def _append_section(parts: list[bytes], tag: i64, body: list[bytes]) -> None:
+    out = BytesWriter()
+    size = _begin_section(out, tag)
+    total: i64 = 0
+    for part in body:
+        total += len(part)
+    patch(out, size, total)
+    parts.append(out.getvalue())
+    parts.extend(body)
 
 
 def _begin_section(out: BytesWriter, tag: i64) -> i64:
@@ -124,12 +145,42 @@ def _take_bundles(journal: Journal, out: BytesWriter) -> None:
     for chunk, bundle in bundles:
         numbers = (bundle.row, bundle.count, bundle.first, bundle.number, bundle.at_ms)
         said.append([list(chunk), *[int(number) for number in numbers]])
-        page: i64 = bundle.first >> PAGE_BITS
-        while page <= bundle.last() >> PAGE_BITS:
-            journal.unsaved_pages[page] = 1
-            page += 1
-        journal.unsaved_queues[int(bundle.spec.queue)] = 1
+        _note_bundle(journal, bundle)
     out.write(_pack(said))
+
+
+def _take_batches(w: World, journal: Journal) -> list[bytes]:
+    bundles = journal.batches
+    journal.batches = []
+    out = BytesWriter()
+    put(out, len(bundles))
+    parts: list[bytes] = []
+    for bundle in bundles:
+        packed = bundle.pack()
+        put_bytes(out, spec_fact(bundle.spec))
+        put(out, bundle.first)
+        put(out, bundle.count)
+        put_signed(out, bundle.number)
+        put_signed(out, bundle.at_ms - w.wall_ms)
+        put(out, packed.gap)
+        put(out, 1 if packed.is_compressed else 0)
+        put(out, len(packed.content))
+        parts.append(out.getvalue())
+        parts.append(packed.content)
+        out = BytesWriter()
+        put_bytes(out, packed.ends)
+        _note_bundle(journal, bundle)
+    parts.append(out.getvalue())
+    return parts
+
+
+def _note_bundle(journal: Journal, bundle: Bundle) -> None:
+    """Its jobs are in a record now, and not in a checkpoint."""
+    page: i64 = bundle.first >> PAGE_BITS
+    while page <= bundle.last() >> PAGE_BITS:
+        journal.unsaved_pages[page] = 1
+        page += 1
+    journal.unsaved_queues[int(bundle.spec.queue)] = 1
 
 
 def _take_rows(w: World, journal: Journal, out: BytesWriter) -> None:
@@ -147,32 +198,12 @@ def _take_rows(w: World, journal: Journal, out: BytesWriter) -> None:
                 _take_row(rows, journal, job)
             id += 1
         at += 2
-    unmade = journal.unmade
-    journal.unmade = []
-    for bundle in unmade:
-        _take_unmade(index, rows, journal, bundle)
     touched = journal.touched
     journal.touched = []
     for job in touched:
         if not job.gone:
             _take_row(rows, journal, job)
     rows.finish()
-
-
-def _take_unmade(index: Index, rows: Rows, journal: Journal, bundle: Bundle) -> None:
-    """Those that nobody has looked at stay unmade."""
-    shown = bundle.job(bundle.first)
-    id: i64 = bundle.first
-    while id <= bundle.last():
-        if index.is_made(id):
-            job = index.get(id)
-            if job is not None:
-                _take_row(rows, journal, job)
-        else:
-            bundle.show(shown, id)
-            _take_row(rows, journal, shown)
-        id += 1
-    bundle.is_stored = True
 
 
 def _take_row(rows: Rows, journal: Journal, job: Job) -> None:
@@ -226,9 +257,9 @@ class Sections:
     """A record taken apart: its head, and the body of each section."""
 
     def __init__(self, data: bytes) -> None:
-        if not data or data[0] not in (VERSION, VERSION_QUOTING) or len(data) < HEAD_BYTES:
+        if not data or data[0] not in VERSIONS or len(data) < HEAD_BYTES:
             version = data[0] if data else 0
-            known = f"{VERSION} and {VERSION_QUOTING}"
+            known = ", ".join(map(str, VERSIONS))
             raise ValueError(f"the journal has a record of version {version}, this Tenure reads versions {known}")
         self.wall_ms: i64 = read_i64_le(data, 1)
         self.elapsed_ms: i64 = read_i64_le(data, 9)
@@ -238,6 +269,7 @@ class Sections:
         self.output = b""
         self.entities = b""
         self.bundles = b""
+        self.batches = b""
         at: i64 = HEAD_BYTES
         while at < len(data):
             tag = data[at]
@@ -254,3 +286,5 @@ class Sections:
                 self.entities = body
             elif tag == BUNDLES:
                 self.bundles = body
+            elif tag == BATCHES:
+                self.batches = body

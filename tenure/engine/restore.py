@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from tenure.core import bound, dependency
 from tenure.core.answer import Answers, Claimed
 from tenure.core.clock import Now
+from tenure.core.packed import Packed
 from tenure.core.record import StreamItem
 from tenure.core.request import KEY, LOG, QUEUE, STORE, TENANT, Batch, Configure
 from tenure.core.state import BLOCKED, COMPLETED, FAILED, READY, RETRYING, RUNNING, SCHEDULED, is_terminal
@@ -123,6 +124,8 @@ class Restore:
         if sections.bundles:
             for said in cast("list[list[object]]", _unpack(sections.bundles)):
                 self._read_bundle(tuple(cast("list[object]", said[0])), cast("list[int]", said[1:]))
+        if sections.batches:
+            self._read_batches(sections.batches)
         if sections.rows:
             self._rows.read(sections.rows, True)
         if sections.output:
@@ -134,13 +137,12 @@ class Restore:
             self._read_gone(sections.gone, sections.wall_ms)
 
     def _read_bundle(self, chunk: journal.Entity, numbers: list[int]) -> None:
-        """Rows of a chunk as jobs, unless a page said more of them."""
+        """Rows of a chunk as jobs."""
         w = self._w
         row, count, first, number, at_ms = numbers
-        for page in range(first >> journal.PAGE_BITS, (first + count - 1 >> journal.PAGE_BITS) + 1):
-            w.journal.unsaved_pages[page] = 1
         fact = self._entities.get(chunk)
         if fact is None:
+            self._note_unsaved(first, count)
             return
         if self._quoted_fact is not fact:
             self._quoted_fact = fact
@@ -149,13 +151,43 @@ class Restore:
         assert batch is not None
         w.tenant(str(chunk[1])).queues_max = 1 << 60  # what was accepted is taken back, whatever the bound is now
         spec = w.spec(str(chunk[1]), batch.options)
-        bundle = Bundle(spec, batch, row, first, count, number, at_ms, True)
-        for id in range(first, first + count):
-            if w.index.get(id) is None:
+        self._let_in(Bundle(spec, batch, row, first, count, number, at_ms, True))
+
+    def _read_batches(self, data: bytes) -> None:
+        cursor = Cursor(data, 0)
+        left: i64 = cursor.number()
+        while left > 0:
+            spec = self._rows.spec(cursor.blob())
+            first: i64 = cursor.number()
+            count: i64 = cursor.number()
+            number: i64 = cursor.signed()
+            at_ms: i64 = self.wall_ms + cursor.signed()
+            gap: i64 = cursor.number()
+            is_compressed = cursor.number() == 1
+            content = cursor.blob()
+            packed = Packed(content, cursor.blob(), is_compressed, gap)
+            self._let_in(Bundle(spec, Batch(spec.options, packed), 0, first, count, number, at_ms, True))
+            left -= 1
+
+    def _let_in(self, bundle: Bundle) -> None:
+        """Its rows as jobs, unless a page said more of them."""
+        index = self._w.index
+        self._note_unsaved(bundle.first, bundle.count)
+        id: i64 = bundle.first
+        while id <= bundle.last():
+            if index.get(id) is None:
                 job = bundle.job(id)
                 job.place = NOWHERE
-                w.index.add(job)
-                spec.jobs += 1
+                index.add(job)
+                bundle.spec.jobs += 1
+            id += 1
+
+    def _note_unsaved(self, first: i64, count: i64) -> None:
+        pages = self._w.journal.unsaved_pages
+        page: i64 = first >> journal.PAGE_BITS
+        while page <= (first + count - 1) >> journal.PAGE_BITS:
+            pages[int(page)] = 1
+            page += 1
 
     def head(self, sections: Sections) -> None:
         w = self._w

@@ -37,7 +37,9 @@ from tenure.wire.translate import TRANSLATORS
 VERSION = 1
 EVENTS_PAGE = 1_000
 EVENTS_WAIT_MS = 60_000
-NAMES = {kind: name for commands in (c.COMMANDS, c.IN_FULL) for name, kind in commands.items()}
+NAMES = {kind: name for commands in (c.COMMANDS, c.IN_FULL) for name, kind in commands.items()} | {
+    c.PushColumn: "PUSHB"
+}
 WAITS = (c.Pull, c.WaitJob, c.ReadEvents, c.GetLogs)
 IN_ONE_STEP = frozenset({"enqueue", "settle", "extend"})
 

@@ -1,5 +1,8 @@
 """The commands of the public protocol: one struct each, the same in JSON and MessagePack."""
 
+import functools
+import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
@@ -109,6 +112,12 @@ class Pushing(JobCommand, kw_only=True):
 
 class PushMany(Pushing, tag="PUSHB", kw_only=True):
     jobs: Few[JustData]
+
+
+class PushColumn(Pushing, tag="PUSHB", kw_only=True):
+    """A batch in MessagePack, of which no job was read yet."""
+
+    jobs: Raw
 
 
 class PushManyItems(Pushing, tag="PUSHB", kw_only=True):
@@ -604,14 +613,18 @@ UNSUPPORTED = frozenset(
         *("FLOW", "GETCHILDREN", "FLOWGET", "FLOWCANCEL", "FLOWREPLAY"),
     }
 )
-_EACH = {PushManyItems: PushMany, LoadItems: LoadJobs}
+_OTHERWISE_READ = (PushColumn, PushManyItems, LoadItems)
 COMMANDS: dict[str, type[Command]] = {}
 for _kind in _kinds(Command):
-    if _kind not in _EACH and _kind.__struct_config__.tag != _kind.__name__:
+    if _kind not in _OTHERWISE_READ and _kind.__struct_config__.tag != _kind.__name__:
         COMMANDS[str(_kind.__struct_config__.tag)] = _kind
 # Read job by job where they cannot be read in one go.
 IN_FULL: dict[str, type[Command]] = {**COMMANDS, "PUSHB": PushManyItems, "LOAD": LoadItems}
 
-AnyCommand: Any = None
-for _kind in COMMANDS.values():
-    AnyCommand = _kind if AnyCommand is None else AnyCommand | _kind
+
+def _any(kinds: Iterable[type[Command]]) -> Any:
+    return functools.reduce(operator.or_, kinds)
+
+
+AnyCommand: Any = _any(COMMANDS.values())
+AnyInMessagePack: Any = _any(PushColumn if kind is PushMany else kind for kind in COMMANDS.values())

@@ -7,22 +7,23 @@ from tenure.core.packed import Packed, compressed
 
 class InOnePiece(Struct, forbid_unknown_fields=True):
     """A column as the bytes of all its entries, as they are or as a frame of zstd, and where each of them ends: 4 bytes
-    a number, the lowest byte first."""
+    a number, the lowest byte first. Before each entry are `gap` bytes that are not of it."""
 
     content: bytes
     ends: bytes
     zstd: bool = False
+    gap: int = 0
 
 
 def in_one_piece(packed: Packed) -> InOnePiece:
-    return InOnePiece(packed.content, packed.ends, packed.is_compressed)
+    return InOnePiece(packed.content, packed.ends, packed.is_compressed, int(packed.gap))
 
 
 def squeezed(packed: Packed) -> InOnePiece:
     """For the way over a network: compressed where that makes it shorter."""
     content = None if packed.is_compressed else compressed(packed.content)
-    return in_one_piece(packed) if content is None else InOnePiece(content, packed.ends, True)
+    return in_one_piece(packed) if content is None else InOnePiece(content, packed.ends, True, int(packed.gap))
 
 
 def packed_of(piece: InOnePiece) -> Packed:
-    return Packed(piece.content, piece.ends, piece.zstd)
+    return Packed(piece.content, piece.ends, piece.zstd, piece.gap)

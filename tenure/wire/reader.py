@@ -13,9 +13,17 @@ from msgspec import Raw, Struct
 
 from tenure.core.bound import nearest
 from tenure.core.error import Error, InvalidRequest, Unsupported
-from tenure.wire.command import COMMANDS, IN_FULL, UNSUPPORTED, AnyCommand, Command
-from tenure.wire.format import NONSENSE, Format
-from tenure.wire.option import ALIASES, Item
+from tenure.wire.command import (
+    COMMANDS,
+    IN_FULL,
+    UNSUPPORTED,
+    AnyCommand,
+    AnyInMessagePack,
+    Command,
+    PushManyItems,
+)
+from tenure.wire.format import MSGPACK_FORMAT, NONSENSE, Format
+from tenure.wire.option import ALIASES, Few, Item, JustData
 
 SHOWN_BYTES_MAX = 4_096  # of a wrong value, in an error
 
@@ -25,7 +33,8 @@ class Reader:
 
     def __init__(self, form: Format) -> None:
         self.form = form
-        self._read = form.decoder(AnyCommand)
+        self._read = form.decoder(AnyInMessagePack if form is MSGPACK_FORMAT else AnyCommand)
+        self._plain_jobs = form.decoder(Few[JustData])
         self._fields = form.decoder(dict[str, Raw])
         self._text = form.decoder(str)
         self._parts: dict[tuple[type[Struct], str], Any] = {}
@@ -83,6 +92,14 @@ class Reader:
             missing = [name for name in kind.__struct_fields__ if name not in values and _is_needed(kind, name)]
             raise InvalidRequest(missing[0] if missing else "request", None, "it is needed") from None
 
+    def jobs(self, data: Raw) -> list[Any]:
+        """Of a batch."""
+        try:
+            found: list[Any] = self._plain_jobs(data)
+        except NONSENSE:
+            found = self._part(PushManyItems, "jobs", "jobs", data)  # each is read on its own
+        return found
+
     def item(self, data: Raw, is_strict: bool) -> Item | Error:
         """One job of a batch; what is wrong with it is its own affair."""
         try:
@@ -93,7 +110,7 @@ class Reader:
             return InvalidRequest("jobs", bytes(data)[:60], f"each must be a map of text to values: {error}")
         return found
 
-    def _part(self, kind: type[Struct], own: str, name: str, data: Raw) -> object:
+    def _part(self, kind: type[Struct], own: str, name: str, data: Raw) -> Any:
         decode = self._parts.get((kind, own))
         if decode is None:
             decode = self._parts[(kind, own)] = self.form.decoder(get_type_hints(kind, include_extras=True)[own])

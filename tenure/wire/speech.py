@@ -18,6 +18,7 @@ from tenure.core.packed import Texts
 from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Claim, Filter
 from tenure.wire import value
+from tenure.wire.column import cut_column
 from tenure.wire.command import JobColumns
 from tenure.wire.format import Format, kept, nothing, shown
 from tenure.wire.option import CORE_NAMES, JustData, asked, split
@@ -35,6 +36,7 @@ OLD_STATES = {
     "blocked": "waiting-children",
     "cancelled": "failed",
 }
+FEW_FIRST, FEW_LAST, LIST_16 = 0x90, 0x9F, 0xDC  # how a list of up to 15, or of up to 65,535, begins in MessagePack
 STATE_CODES = {name: code for code, name in enumerate(state.STATE_NAMES)}
 OF_OLD_STATE = {
     "waiting": ("ready",),
@@ -118,6 +120,20 @@ class Speech:
                 payloads = [kept(job.data, codec, self.form) for job in jobs]
             return Batch(options, payloads, None if extras is None else [extras] * len(jobs), None), {}
         return self._mixed(shared, message.queue, jobs)
+
+    def column(self, message: Any, jobs: Raw) -> Batch | None:
+        """A batch in MessagePack whose jobs ask for nothing of their own; None when it has to be read job by job."""
+        view = memoryview(jobs)
+        first = view[0]
+        width = 3 if first == LIST_16 else 1
+        count = int.from_bytes(view[1:3]) if first == LIST_16 else first & 15
+        if not 0 < count <= bound.BATCH_ITEMS_MAX or (width == 1 and not FEW_FIRST <= first <= FEW_LAST):
+            return None
+        payloads = cut_column(bytes(view[width:]), count, message.codec is not UNSET)
+        if payloads is None:
+            return None
+        options, extras = self.job(asked(message), message.queue)
+        return Batch(options, payloads, None if extras is None else [extras] * count)
 
     def _mixed(self, shared: Fields, queue: str | UnsetType, jobs: list[Any]) -> tuple[Batch, dict[int, Error]]:
         payloads: list[bytes] = []

@@ -15,6 +15,7 @@ Translator = Callable[[Speech, Any], Call]
 TRANSLATORS: dict[type[Command], Translator] = {
     c.Push: work.push,
     c.PushMany: work.push_many,
+    c.PushColumn: work.push_column,
     c.PushManyItems: work.push_many,
     c.LoadJobs: work.load,
     c.LoadItems: work.load,

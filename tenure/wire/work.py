@@ -37,14 +37,26 @@ def push(s: Speech, m: c.Push) -> Call:
 
 
 def push_many(s: Speech, m: c.PushMany | c.PushManyItems) -> Call:
-    batch, wrong = s.batch(m, m.jobs)
+    return _push_many(s, m, m.jobs)
+
+
+def push_column(s: Speech, m: c.PushColumn) -> Call:
+    batch = s.column(m, m.jobs)
+    if batch is None:
+        return _push_many(s, m, s.reader.jobs(m.jobs))
+    batch.atomic = m.atomic
+    return Call("enqueue", (batch,), packed_answers if m.packed else s.each)
+
+
+def _push_many(s: Speech, m: c.Pushing, jobs: list[Any]) -> Call:
+    batch, wrong = s.batch(m, jobs)
     if m.atomic and wrong:
         raise next(iter(wrong.values()))
     batch.atomic = m.atomic
     say = packed_answers if m.packed else s.each
     if not wrong:
         return Call("enqueue", (batch,), say)
-    count = len(m.jobs)
+    count = len(jobs)
     return Call("enqueue", (batch,), lambda answers: say(merged(answers, wrong, count)))
 
 

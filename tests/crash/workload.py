@@ -124,6 +124,8 @@ class Workload:
         payloads = [call.payload(item) for item in range(items)]
         own: list[Extras | None] | None = None if extras is None else [extras]
         batch = Batch(Options(queue), payloads, own, atomic=atomic, keys=call.keys())
+        if batch.keys is None:
+            batch = in_form(batch, self._chance.randrange(3))
         answers = await self._store.enqueue(EVERYBODY, batch, self.now)
         self.ledger.enqueue_answered(call, answers, self._moment())
 

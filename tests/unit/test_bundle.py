@@ -9,7 +9,7 @@ from tenure.core import bound
 from tenure.core.blob import Blob
 from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, PayloadTooLarge
-from tenure.core.job import Options
+from tenure.core.job import Extras, Options
 from tenure.core.packed import Packed
 from tenure.core.request import (
     ABORT,
@@ -17,6 +17,7 @@ from tenure.core.request import (
     DELAY,
     PRIORITY,
     PUBLISH,
+    QUEUE,
     READ,
     REMOVE,
     STAGE,
@@ -34,7 +35,7 @@ from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
 from tenure.engine.enqueue import BUNDLE_MAX, BUNDLE_MIN
 from tenure.engine.page import sheet
-from tenure.engine.redo import VERSION, VERSION_QUOTING
+from tenure.engine.redo import VERSION, VERSION_BATCHES, VERSION_QUOTING
 from tenure.engine.restore import Restore
 from tests.packing import in_form, in_one_piece
 
@@ -196,8 +197,8 @@ def test_jobs_of_a_batch_do_what_those_of_many_calls_do_also_from_the_journal(se
     sizes = [chance.choice((BUNDLE_MIN - 1, BUNDLE_MIN, 70, BUNDLE_MAX + 3, 2 * BUNDLE_MAX)) for _ in range(3)]
     many, single = Written(), Written()
     first = 0
-    for size in sizes:
-        many.engine.enqueue(CONTEXT, plain(first, size), START)
+    for form, size in enumerate(sizes, seed):
+        many.engine.enqueue(CONTEXT, in_form(plain(first, size), form), START)
         for number in range(first, first + size):
             single.engine.enqueue(CONTEXT, plain(number, 1), START)
         first += size
@@ -350,10 +351,72 @@ def test_payload_over_the_cap_is_named_also_in_one_piece(is_compressed: bool) ->
     assert engine.load(CONTEXT, Load(ABORT, "load"), START).rows == 0
 
 
-def test_only_a_load_takes_columns_in_one_piece() -> None:
+def test_only_a_load_takes_keys_in_one_piece() -> None:
     engine = Engine(SECRET, 1, START)
     with pytest.raises(InvalidRequest, match="only a load"):
         engine.enqueue(CONTEXT, in_one_piece(batch(0, 3), False), START)
+
+
+@pytest.mark.parametrize("form", [0, 1, 2])
+def test_record_of_a_batch_has_its_payloads_in_one_piece_and_says_so(form: int) -> None:
+    written = Written()
+    written.engine.enqueue(CONTEXT, in_form(Batch(OPTIONS, [b"x" * 50] * 1_000), form), START)
+    record = written.note()
+    assert record[0] == VERSION_BATCHES
+    assert len(record) < 1_000 * (50 + 4) + 300
+    written.engine.enqueue(CONTEXT, plain(0, BUNDLE_MIN - 1), START)
+    assert written.note()[0] == VERSION
+    assert all_jobs(written.again(), START) == all_jobs(written.engine, START)
+
+
+def test_largest_batch_can_be_written() -> None:
+    written = Written()
+    size = bound.BATCH_BYTES_MAX // BUNDLE_MIN
+    assert not written.engine.enqueue(CONTEXT, Batch(OPTIONS, [bytes(size)] * BUNDLE_MIN), START).other
+    assert len(written.note()) > bound.BATCH_BYTES_MAX
+    assert len(all_jobs(written.again(), START)) == BUNDLE_MIN
+
+
+def test_payloads_of_a_list_rest_in_one_piece_once_they_are_written() -> None:
+    written = Written()
+    written.engine.enqueue(CONTEXT, plain(0, 2 * BUNDLE_MAX), START)
+    written.note()
+    bundles = [bundle for page in written.engine._w.index._pages.values() for bundle in page.bundles or ()]
+    assert bundles
+    assert all(isinstance(bundle.batch.payloads, Packed) for bundle in bundles)
+
+
+@pytest.mark.parametrize("form", [1, 2])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Batch(OPTIONS, [b"x"] * 20 + [b"x" * (bound.MIB + 1)] + [b"x"] * 20),
+        Batch(OPTIONS, [b"x"] * (BUNDLE_MIN - 1)),
+        Batch(OPTIONS, []),
+        Batch(Options(task="pay", lifo=True), [b"a", b"b", b"c"] * 10),
+        Batch(Options(task="pay", delay_ms=5), [b"a", b"b", b"c"] * 10),
+        Batch(OPTIONS, [b"a", b"b"] * 10, [None, Extras(custom_id="c")] * 10),
+        Batch(OPTIONS, [b"a", b"b"] * 10, each=[OPTIONS, Options(priority=3)] * 10),
+        Batch(OPTIONS, [b"a", b"b"] * 10, atomic=True),
+        Batch(OPTIONS, [b"a"] * 20 + [b"x" * (bound.MIB + 1)], atomic=True),
+        Batch(OPTIONS, [b"x"] * (bound.BATCH_ITEMS_MAX + 1)),
+        Batch(Options(queue="full"), [b"x"] * 20),
+    ],
+    ids=["large", "few", "none", "lifo", "delay", "extras", "each", "atomic", "atomic-large", "many", "full"],
+)
+def test_batch_in_one_piece_is_answered_as_a_list_is(odd: Batch, form: int) -> None:
+    answers: list[object] = []
+    for way in (0, form):
+        engine = Engine(SECRET, 1, START)
+        engine.configure(CONTEXT, Configure(QUEUE, "full", {"jobs_max": 17}), START)
+        try:
+            found = engine.enqueue(CONTEXT, in_form(odd, way), START)
+            refused = {at: (outcome.id, repr(outcome.error)) for at, outcome in (found.other or {}).items()}
+            answers.append((found.ids, found.state, found.count, refused, all_jobs(engine, START)))
+        except InvalidRequest as error:
+            answers.append(repr(error))
+        assert engine.verify() == []
+    assert answers[0] == answers[1]
 
 
 def test_staged_chunk_that_is_compressed_stays_so_until_it_is_looked_at() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tenure.core.error import InvalidRequest
 from tenure.core.packed import OPENED_MAX, PLAIN_BYTES_MAX, Packed, Texts, compressed, ends_of, pack, pack_texts
+from tenure.wire.piece import in_one_piece, packed_of
 from tests.packing import squeezed, zstd
 
 
@@ -22,6 +23,28 @@ def test_contents_come_out_as_they_went_in(contents: list[bytes]) -> None:
         assert packed.bytes == sum(map(len, contents))
         packed.rest()
         assert list(packed) == contents
+
+
+@given(st.lists(st.binary(max_size=40), max_size=30), st.integers(0, 9))
+def test_what_stands_between_entries_is_not_of_them(contents: list[bytes], gap: int) -> None:
+    plain = Packed(
+        b"".join(b"#" * gap + content for content in contents),
+        ends_of([gap + len(content) for content in contents]),
+        False,
+        gap,
+    )
+    for packed in (plain, squeezed(plain), packed_of(in_one_piece(plain))):
+        assert list(packed) == contents
+        assert [packed.size(at) for at in range(len(packed))] == [len(content) for content in contents]
+        assert packed.longest == max(map(len, contents), default=0)
+        assert packed.bytes == sum(map(len, contents))
+
+
+def test_gap_is_not_negative_and_no_entry_is_shorter_than_it() -> None:
+    with pytest.raises(InvalidRequest, match="gap"):
+        Packed(b"", b"", False, -1)
+    with pytest.raises(InvalidRequest, match="ends before it begins"):
+        Packed(b"abcde", ends_of([3, 2]), False, 3)
 
 
 @given(st.lists(st.text(max_size=20), max_size=30))

@@ -6,6 +6,7 @@ import msgspec
 
 from tenure.core.bound import BATCH_BYTES_MAX, BATCH_ITEMS_MAX, MIB, PAYLOAD_BYTES_DEFAULT, make_options
 from tenure.core.error import Conflict, DependencyNotFound, InvalidRequest, PayloadTooLarge
+from tenure.core.packed import pack
 from tenure.core.record import Event
 from tenure.core.request import CANCEL, Batch
 from tenure.core.retry import FIXED, Backoff
@@ -26,6 +27,32 @@ async def batch_keeps_its_order(rig: Rig) -> None:
     assert ids == sorted(set(ids))
     assert [(await rig.job(id)).payload for id in ids] == names
     assert await rig.line() == names
+
+
+@behaviour(4)
+async def payloads_of_a_batch_may_be_in_one_piece(rig: Rig) -> None:
+    names = [b"%d" % at for at in range(100)]
+    batch = rig.batch([], task="t")
+    batch.payloads = pack(names)
+    answers = await rig.send(batch)
+    assert not answers.errors()
+    assert answers.ids == sorted(set(answers.ids))
+    assert (await rig.job(answers.ids[50])).payload == b"50"
+    assert [leased.payload for leased in await rig.claim(3)] == names[:3]
+    assert await rig.count() == {"ready": 97, "running": 3}
+    assert await rig.line() == names[3:]
+
+
+@behaviour(4, needs=(CAPPED,))
+async def bad_payload_in_one_piece_harms_no_other(rig: Rig) -> None:
+    names = [b"%d" % at for at in range(40)]
+    names[20] = b"x" * (PAYLOAD_BYTES_DEFAULT + 1)
+    batch = rig.batch([])
+    batch.payloads = pack(names)
+    answers = await rig.send(batch)
+    error_of(answers, 20, PayloadTooLarge)
+    assert list(answers.errors()) == [20]
+    assert await rig.line() == names[:20] + names[21:]
 
 
 @behaviour(4)

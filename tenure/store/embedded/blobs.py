@@ -77,16 +77,14 @@ class Upload:
         if isinstance(contents, Packed) and contents.longest <= self._payload_bytes_max:
             return batch
         payloads: Sequence[object] = list(contents) if isinstance(contents, Packed) else contents
-        return _with_payloads(batch, await self.column(payloads))
+        stored = await self.column(payloads)
+        return batch if stored is contents else _with_payloads(batch, stored)
 
     async def batch(self, batch: Batch) -> Batch:
-        contents = cast("Sequence[object]", batch.payloads)
+        contents = batch.payloads
         if len(contents) > 1 and sum(len(each) for each in contents if isinstance(each, bytes)) > bound.BATCH_BYTES_MAX:
             return batch  # the engine refuses it, and nothing was uploaded in vain
-        payloads = await self.column(contents)
-        if payloads is batch.payloads:
-            return batch
-        return _with_payloads(batch, payloads)
+        return await self.staged(batch)
 
     async def settle(self, settle: Settle) -> Settle:
         results, followups = settle.results, settle.followups

@@ -8,9 +8,9 @@ from tenure.core import bound
 from tenure.core.job import Options
 from tenure.core.request import PUBLISH, STAGE, Batch, Load
 from tenure.engine.journal import EVENT_BYTES
-from tenure.store.embedded import sqlite
+from tenure.store.embedded import sqlite, step
 from tenure.store.embedded.sqlite import SqliteStore
-from tenure.store.embedded.writer import Group, Job
+from tenure.store.embedded.writer import LARGE_BYTES, Group, Job
 from tests.crash.account import EVERYBODY
 from tests.crash.disk import Disk
 from tests.crash.test_faults import PATIENCE_S
@@ -130,3 +130,44 @@ async def test_calls_wait_when_as_much_is_unwritten_as_a_crash_may_take(tmp_path
     assert accepted == 40
     await store.close()
     disk.unregister()
+
+
+def group(position: int, events: bytes) -> Group:
+    """One of a journal in which every record has an event."""
+    return Group(position, bytes(100), events, position, position, position - 1, 0, False)
+
+
+async def test_large_group_reads_no_more_of_a_journal_that_is_longer(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db")
+    await store.open(START)
+    db = store._file.connect()
+    step.prepare(db)
+    position = 1_000
+    took: list[int] = []
+
+    def write(events: bytes) -> int:
+        """How long, in instructions of SQLite."""
+        nonlocal position
+        position += 1
+        turns = 0
+
+        def count() -> bool:
+            nonlocal turns
+            turns += 1
+            return False
+
+        db.set_progress_handler(count, 1)
+        group(position, events).write(db, store.epoch)
+        return turns
+
+    for length in (10, 1_000):
+        for _ in range(length):
+            write(bytes(10))
+        write(bytes(LARGE_BYTES))  # takes those with it
+        write(bytes(10))
+        took.append(write(bytes(LARGE_BYTES)))
+    assert took[1] == took[0]
+    moved = db.execute("SELECT count(*) FROM events WHERE first_seq > 1000").fetchone()
+    assert moved == (position - 1_000,)
+    db.close()
+    await store.abandon()

@@ -14,6 +14,8 @@ from tenure.store.embedded.file import Fenced
 FENCED = "fenced"
 OWNED = "(SELECT value FROM meta WHERE key = 'epoch')"
 MOVED = "(SELECT last FROM sums WHERE name = 'events')"  # events of later numbers are in the journal yet
+# The last record whose events were moved, looked for from the newest on: a journal may be long.
+LAST_MOVED = f"coalesce((SELECT n FROM journal WHERE first_seq <= {MOVED} ORDER BY n DESC LIMIT 1), 0)"
 OLDEST = "n <= min(NEW.position, (SELECT min(n) FROM journal) + NEW.many)"
 
 VIEWS = f"""
@@ -25,7 +27,7 @@ CREATE TEMP VIEW large_group AS SELECT
 CREATE TEMP TRIGGER write_large_group INSTEAD OF INSERT ON large_group BEGIN
     SELECT RAISE(ABORT, '{FENCED}') WHERE NEW.epoch IS NOT {OWNED};
     INSERT OR IGNORE INTO events ({EVENTS}) SELECT {EVENTS} FROM journal
-        WHERE last_seq >= first_seq AND first_seq > {MOVED} AND n < NEW.n ORDER BY n;
+        WHERE n > {LAST_MOVED} AND n < NEW.n AND last_seq >= first_seq ORDER BY n;
     INSERT OR IGNORE INTO events ({EVENTS})
         VALUES (NEW.first_seq, NEW.last_seq, NEW.follows, NEW.at, NEW.events_checksum, NEW.events);
     INSERT OR REPLACE INTO journal (n, checksum, record, {EVENTS}) VALUES (

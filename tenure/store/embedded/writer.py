@@ -29,6 +29,7 @@ RETRY_MOST_S = 2.0
 WAL_BYTES = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024  # the room that the log keeps: what a load needed once need not be asked for again
 LARGE_BYTES = 16 * 1024  # of events that go to their own table at once, and not by way of the journal
+CACHE_KIB = 8 * 1024  # of pages: what a checkpoint changes it has read shortly before, and what it drops it has written
 ROOM_BYTES = 4 * 1024 * 1024  # that the log is given at once
 MARK_S = 0.005  # of quiet, after which what is on disk is noted
 MARK_GROUPS = 256  # after which it is noted without any quiet
@@ -267,6 +268,7 @@ class Writer:
                 db.execute("PRAGMA wal_autocheckpoint=0")
                 db.execute("PRAGMA synchronous=NORMAL")  # the log is synced here, see `log`
                 db.execute(f"PRAGMA journal_size_limit={WAL_BYTES_MAX}")
+                db.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
                 step.prepare(db)
             except BaseException:
                 db.close()

@@ -6,6 +6,7 @@ answered exactly as if it did not exist.
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, cast
 
@@ -132,13 +133,12 @@ class Handler:
         self.doors: list[Telling] = []
         self.figures: list[Callable[[], Sequence[Figure]]] = []  # of parts that are not always there
         self.requests = 0  # so far
-        self.answered: dict[tuple[str, str, str], int] = {}  # by door, command and outcome
+        self.answered: defaultdict[tuple[str, str, str], int] = defaultdict(int)  # by door, command and outcome
         self._connections = 0
         self._duties: set[asyncio.Task[None]] = set()
 
     def note(self, door: str, command: str, outcome: str) -> None:
-        key = (door, command, outcome)
-        self.answered[key] = self.answered.get(key, 0) + 1
+        self.answered[door, command, outcome] += 1
 
     def number(self) -> int:
         """Of a connection; no two have the same, whatever door they came through."""

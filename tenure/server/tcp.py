@@ -29,7 +29,7 @@ from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
 from tenure.wire.frame import Lines, PublicFrames
 from tenure.wire.query import cursor_of, wanted
-from tenure.wire.quick import MISSES_MAX, PushedPlain, encode_quickly, read_plain_push
+from tenure.wire.quick import HEAD_BYTES, MISSES_MAX, PUSH, PushedPlain, encode_quickly, read_plain_push
 from tenure.wire.reader import Reader
 from tenure.wire.speech import Call, Fields, Speech, error_fields
 from tenure.wire.translate import TRANSLATORS
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
         self._follows: dict[object, asyncio.Task[None]] = {}
         self._waits: set[object] = set()  # calls that wait for something to happen
         self._names: dict[str, Speech] = {}  # of workers, the last ones
-        self._misses = 0  # commands in a row that were no plain push
+        self._misses = 0  # pushes in a row that were not plain
 
     def admit(self, caller: Caller) -> None:
         """Who calls, when that was said before the first command."""
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _take(self, body: bytes) -> None:
-        if self._misses < MISSES_MAX and self._push(body):
+        if self._misses < MISSES_MAX and PUSH in body[:HEAD_BYTES] and self._push(body):
             return
         form = JSON_FORMAT if self._is_lines or body[:1] == b"{" else MSGPACK_FORMAT
         speech = self._spoken

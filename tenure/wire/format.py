@@ -121,7 +121,10 @@ class _Msgpack(Format):
         return _bin_of_msgpack(data) if first in (0xC4, 0xC5, 0xC6) else None
 
     def own(self, payload: bytes) -> Raw | None:
-        """Read to its end: text that is no UTF-8 would make the whole message unreadable."""
+        """Read to its end, unless it is nothing but bytes: text that is no UTF-8 would make the whole message
+        unreadable."""
+        if len(payload) > 1 and payload[0] == 0xC4 and payload[1] == len(payload) - 2:
+            return Raw(payload)
         try:
             msgspec.msgpack.decode(payload)
         except NONSENSE:

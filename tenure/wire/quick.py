@@ -9,7 +9,9 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw, Struct
 
-MISSES_MAX = 8  # messages in a row that were no such push: then nobody tries any more on that connection
+MISSES_MAX = 8  # pushes in a row that asked for more: then nobody tries any more on that connection
+PUSH = b"\xa4PUSH"
+HEAD_BYTES = 32  # of a message, in which those who say the command first have said it
 
 
 class PlainPush(Struct, tag_field="cmd", tag="PUSH", forbid_unknown_fields=True, gc=False):

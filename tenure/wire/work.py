@@ -4,7 +4,7 @@ from collections.abc import Callable, Sized
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from tenure.core import bound, request, state
 from tenure.core.answer import Claimed, Extended
@@ -115,30 +115,43 @@ def _new_claim(m: c.Pull, n: int) -> Claim:
     )
 
 
-def _leased(s: Speech, found: Claimed, at: int) -> Fields:
+class LeasedJob(Struct, omit_defaults=True, gc=False):
+    """One of the jobs of a claim."""
+
+    id: int
+    queue: str
+    task: str
+    data: object
+    codec: str
+    attempt: int
+    token: bytes
+    lease_until: int
+    tenant: str
+    schema_version: int = 0
+    timeout: int = 0
+    custom_id: str = ""
+    trace: str = ""
+
+
+def _leased(s: Speech, found: Claimed, at: int) -> LeasedJob:
     options = found.options[at]
-    fields: Fields = {
-        "id": found.ids[at],
-        "queue": options.queue,
-        "task": options.task,
-        "data": shown(found.payloads[at], options.codec, s.form),
-        "codec": options.codec,
-        "attempt": found.attempts[at],
-        "token": found.token,
-        "lease_until": found.lease_until[at],
-        "tenant": found.tenants[at],
-    }
-    if options.schema_version:
-        fields["schema_version"] = options.schema_version
-    if options.timeout_ms:
-        fields["timeout"] = options.timeout_ms
+    job = LeasedJob(
+        found.ids[at],
+        options.queue,
+        options.task,
+        shown(found.payloads[at], options.codec, s.form),
+        options.codec,
+        found.attempts[at],
+        found.token,
+        found.lease_until[at],
+        found.tenants[at],
+        options.schema_version,
+        options.timeout_ms,
+    )
     extras = found.extras[at]
     if extras is not None:
-        if extras.custom_id:
-            fields["custom_id"] = extras.custom_id
-        if extras.trace:
-            fields["trace"] = extras.trace
-    return fields
+        job.custom_id, job.trace = extras.custom_id, extras.trace
+    return job
 
 
 def pull(s: Speech, m: c.Pull) -> Call:

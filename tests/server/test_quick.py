@@ -121,11 +121,22 @@ async def test_store_that_must_write_first_is_waited_for(tmp_path: Path, monkeyp
         assert went == [False]
 
 
-async def test_connection_that_says_other_things_is_not_tried_for_ever(house: House) -> None:
+async def test_connection_that_pulls_too_goes_on_pushing_the_short_way(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await ready(house)
+    for _ in range(MISSES_MAX + 3):
+        await talk.do("PULL", queue="none", timeout=0)
+    went = count_short(house, monkeypatch)
+    await talk.do("PUSH", queue="mail", data=1, reqId=1)
+    assert went == [True]
+
+
+async def test_connection_that_asks_for_more_is_not_tried_for_ever(house: House) -> None:
     talk = await ready(house)
     [connection] = house.connections
     for _ in range(MISSES_MAX + 3):
-        await talk.do("PING")
+        await talk.do("PUSH", queue="mail", data=1, priority=3, reqId=1)
     assert connection._misses == MISSES_MAX
     assert (await talk.do("PUSH", queue="mail", data=1, reqId=1))["ok"] is True
 

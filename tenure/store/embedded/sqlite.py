@@ -6,6 +6,7 @@ what the loop did while the last ones were being written is the next one.
 """
 
 import asyncio
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -262,10 +263,9 @@ class SqliteStore(StoreWithHistory):
         return (
             self._mode == "relaxed"
             and (not durability or durability == "relaxed")
-            and not self._is_full()
             and not self._broken
             and self._shelf is None
-            and self._has_reserve()
+            and self._has_reserve(PENDING_BYTES_MAX - self._in_flight_bytes)
             and not self._is_overdue()
         )
 
@@ -319,12 +319,9 @@ class SqliteStore(StoreWithHistory):
                 raise self._refusal()
             await self._safe_at(position, True)
 
-    def _has_reserve(self) -> bool:
-        """Whether there are numbers for the next step, whatever it is."""
-        engine = self._engine
-        return (
-            engine.last_id() + RESERVE // 2 <= self._reserved_id and engine.last_event() + RESERVE <= self._reserved_seq
-        )
+    def _has_reserve(self, record_bytes: int = sys.maxsize) -> bool:
+        """Whether there are numbers for the next step, whatever it is, and the next record is within that."""
+        return self._engine.is_within(record_bytes, self._reserved_id - RESERVE // 2, self._reserved_seq - RESERVE)
 
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""

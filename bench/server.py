@@ -3,7 +3,9 @@
     make bench BENCH=server ARGS=--quick
 
 Server, echo and load generator are processes of their own. Every figure of the server stands beside the echo's, taken
-in turns in the same run; medians of several rounds. Where single round trips are timed, the loops of the servers have a
+in turns in the same run. The machine's own pace changes by half within a minute, so turns are short, and a ratio is the
+median of those of the turns, each of two measurements in a row; it may differ a little from that of the two medians
+beside it. Where single round trips are timed, the loops of the servers have a
 core of their own and the generator another one, if there are two: else the scheduler may put one server on the core of
 the generator and the other not, and the two are not the same measurement any more.
 """
@@ -35,7 +37,8 @@ from tenure.engine import engine
 from tenure.wire.frame import PublicFrames
 
 DATA = bytes(64)
-ROUNDS = 5
+TURNS = 15
+TURNS_OF_RATES = 25
 WAITING_MAX = 3_000_000
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -132,29 +135,40 @@ async def round_trips(line: Line, request: bytes, count: int) -> list[float]:
     return spent
 
 
+def paired(own: list[float], other: list[float]) -> float:
+    """The median of the ratios of two measurements in a row."""
+    return statistics.median(a / b for a, b in zip(own, other, strict=True))
+
+
 async def measure_single(report: Report, mode: str, port: int, echo_port: int, count: int) -> None:
     push = packed(cmd="PUSH", queue="single", data=DATA, reqId=1)
     pull = packed(cmd="PULL", queue="single", timeout=0, reqId=1)
     line, echo = await connect(port), await connect(echo_port)
     await line.ask(packed(cmd="HELLO", reqId=1))
-    pushes: list[float] = []
-    pulls: list[float] = []
-    echoes: list[float] = []
-    syncs: list[float] = []
-    for _ in range(ROUNDS):
-        echoes += await round_trips(echo, push, count)
-        pushes += await round_trips(line, push, count)
-        pulls += await round_trips(line, pull, count)
+    pushes: list[list[float]] = []
+    pulls: list[list[float]] = []
+    echoes: list[list[float]] = []
+    syncs: list[list[float]] = []
+    for _ in range(TURNS):
+        echoes.append(await round_trips(echo, push, count))
+        pushes.append(await round_trips(line, push, count))
+        pulls.append(await round_trips(line, pull, count))
         if mode == "fsync":
-            syncs += synced(count)
+            syncs.append(synced(count))
     for name, found in (("push", pushes), ("pull", pulls)):
         for share, label in ((0.5, "p50"), (0.99, "p99")):
-            own, other = percentile(found, share) * 1e6, percentile(echoes, share) * 1e6
-            report.add(f"server.{name}.{label}.{mode}", own, "us", other, own / other)
+            own = [percentile(turn, share) * 1e6 for turn in found]
+            other = [percentile(turn, share) * 1e6 for turn in echoes]
+            beside = statistics.median(other)
+            report.add(f"server.{name}.{label}.{mode}", statistics.median(own), "us", beside, paired(own, other))
     if mode == "fsync":
-        may_take = 1.6 * percentile(echoes, 0.5) + 1.5 * percentile(syncs, 0.5)
-        own = percentile(pulls, 0.5)
-        report.add("server.pull.disk.fsync", own * 1e6, "us", may_take * 1e6, own / may_take)
+        took = [percentile(turn, 0.5) * 1e6 for turn in pulls]
+        may_take = [
+            (1.6 * percentile(trips, 0.5) + 1.5 * percentile(raw, 0.5)) * 1e6
+            for trips, raw in zip(echoes, syncs, strict=True)
+        ]
+        most = statistics.median(may_take)
+        report.add("server.pull.disk.fsync", statistics.median(took), "us", most, paired(took, may_take))
 
 
 def synced(count: int) -> list[float]:
@@ -186,11 +200,11 @@ async def measure_connections(report: Report, mode: str, port: int, echo_port: i
     echoes = [await connect(echo_port) for _ in range(10)]
     own: list[float] = []
     other: list[float] = []
-    for _ in range(ROUNDS):
+    for _ in range(TURNS_OF_RATES):
         other.append(await rate_of(echoes, push, seconds))
         own.append(await rate_of(lines, push, seconds))
     rate, reference = statistics.median(own), statistics.median(other)
-    report.add(f"server.push.conn10.{mode}", rate, "jobs/s", reference, rate / reference)
+    report.add(f"server.push.conn10.{mode}", rate, "jobs/s", reference, paired(own, other))
 
 
 # Batches.
@@ -345,7 +359,7 @@ async def measure_waiters(report: Report, mode: str, port: int, seconds: float) 
     workers: list[Line] = []
     without: list[float] = []
     with_them: list[float] = []
-    for _ in range(ROUNDS):
+    for _ in range(TURNS_OF_RATES):
         without.append(await rate_of(lines, push, seconds))
         while len(workers) < 1_000:
             workers.append(await connect(port))
@@ -356,7 +370,7 @@ async def measure_waiters(report: Report, mode: str, port: int, seconds: float) 
             await lines[0].ask(packed(cmd="PUSH", queue="idle", data=DATA, reqId=1))
         await asyncio.gather(*pulls)
     rate, reference = statistics.median(with_them), statistics.median(without)
-    report.add(f"server.push.waiters.{mode}", rate, "jobs/s", reference, rate / reference)
+    report.add(f"server.push.waiters.{mode}", rate, "jobs/s", reference, paired(with_them, without))
 
 
 async def main() -> None:
@@ -369,10 +383,10 @@ async def main() -> None:
         for mode in ("relaxed", "fsync"):
             os.sync()
             with served(mode, pinned=True) as port, apart():
-                await measure_single(report, mode, port, echo_port, 400 if quick else 2_000)
-                await measure_connections(report, mode, port, echo_port, 0.2 if quick else 1.0)
+                await measure_single(report, mode, port, echo_port, 100 if quick else 700)
+                await measure_connections(report, mode, port, echo_port, 0.05 if quick else 0.25)
                 await measure_wake(report, mode, port, echo_port, 300 if quick else 1_000)
-                await measure_waiters(report, mode, port, 0.2 if quick else 1.0)
+                await measure_waiters(report, mode, port, 0.05 if quick else 0.25)
             with served(mode) as port:
                 await measure_process(report, mode, port, 100_000 if quick else 1_000_000)
             await measure_batches(report, mode, quick)

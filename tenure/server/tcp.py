@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
             self._answer(self._plain_speech(), None, error_fields(error))
             self._drop()
             return
-        if len(bodies) == 1 and not self._backlog and self._may_take():
+        if len(bodies) == 1 and not self._backlog and not self._calls and not self._is_full:
             self._take(bodies[0])
         elif bodies:
             self._backlog.extend(bodies)
@@ -347,8 +347,6 @@ class Connection(asyncio.Protocol):
 
     def _leased(self, call: Call, found: Claimed) -> tuple[Fields, Claimed]:
         try:
-            if self._is_gone():
-                raise Unavailable("the connection was closed")
             return call.answer(found), found
         except Exception:
             self._handler.give_back_soon(found)
@@ -364,9 +362,6 @@ class Connection(asyncio.Protocol):
         if self._plain_context is None:
             self._plain_context = self._handler.context(caller, Asked(self._tenant, connection=self.number))
         return self._plain_context
-
-    def _is_gone(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
 
     async def _carry_out(self, caller: Caller, context: Context, call: Call) -> Said:
         found = await self._handler.carry_out(caller, context, call)
@@ -397,11 +392,11 @@ class Connection(asyncio.Protocol):
 
     def answer_later(self, later: "_Later", found: Any, error: Error | None) -> None:
         """This is said within a step of the store that another connection asked for: nothing new is begun here."""
-        if error is not None and (isinstance(later.message, c.Pull) or isinstance(error, Moved)):
+        message = later.message
+        if error is not None and (isinstance(message, c.Pull) or isinstance(error, Moved)):
             later.is_over = False  # it stays among the calls, and goes the long way
             asyncio.get_running_loop().call_soon(self._call_again, later)
             return
-        self._forget(later)
         leased = None
         try:
             if error is not None:
@@ -411,8 +406,9 @@ class Connection(asyncio.Protocol):
             else:
                 fields = later.call.answer(found)
         except Exception as failure:
-            fields = _failed(NAMES[type(later.message)], failure)
-        self._reply(later.speech, later.message, later.warnings, fields, leased)
+            fields = _failed(NAMES[type(message)], failure)
+        self._reply(later.speech, message, later.warnings, fields, leased)
+        self._forget(later)
 
     def _call_again(self, later: "_Later") -> None:
         if later.is_over:

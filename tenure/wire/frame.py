@@ -10,49 +10,43 @@ def frame(body: bytes) -> bytes:
     return len(body).to_bytes(HEADER_BYTES) + body
 
 
-class Frames:
-    """Cuts what arrives into bodies. A length over the bound is refused before a byte of its body is stored."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        return cut_frames(self._buffer, data, FRAME_BYTES_MAX)
-
-
-def cut_frames(buffer: bytearray, data: bytes, size_max: int) -> list[bytes]:
-    """The bodies that are whole now; the rest stays in the buffer."""
-    found: list[bytes] = []
-    size = len(data) - HEADER_BYTES
-    if not buffer and 0 <= size <= size_max and int.from_bytes(data[:HEADER_BYTES]) == size:
-        return [data[HEADER_BYTES:]]
-    buffer += data
-    at = 0
-    while len(buffer) - at >= HEADER_BYTES:
-        size = int.from_bytes(buffer[at : at + HEADER_BYTES])
-        if size > size_max:
-            raise PayloadTooLarge(size, size_max, "frame")
-        end = at + HEADER_BYTES + size
-        if len(buffer) < end:
-            break
-        found.append(bytes(memoryview(buffer)[at + HEADER_BYTES : end]))
-        at = end
-    del buffer[:at]
-    return found
-
-
 class PublicFrames:
-    """Frames of the public protocol."""
+    """Cuts what arrives into bodies. A length over the bound is refused before a byte of its body is stored."""
 
     def __init__(self, size_max: int = MESSAGE_BYTES_MAX) -> None:
         self._buffer = bytearray()
         self.size_max = size_max
 
     def feed(self, data: bytes) -> list[bytes]:
-        return cut_frames(self._buffer, data, self.size_max)
+        """The bodies that are whole now; the rest stays in the buffer."""
+        buffer = self._buffer
+        size = len(data) - HEADER_BYTES
+        if not buffer and 0 <= size <= self.size_max and int.from_bytes(data[:HEADER_BYTES]) == size:
+            return [data[HEADER_BYTES:]]  # most come whole, and one at a time
+        found: list[bytes] = []
+        buffer += data
+        at = 0
+        while len(buffer) - at >= HEADER_BYTES:
+            size = int.from_bytes(buffer[at : at + HEADER_BYTES])
+            if size > self.size_max:
+                raise PayloadTooLarge(size, self.size_max, "frame")
+            end = at + HEADER_BYTES + size
+            if len(buffer) < end:
+                break
+            found.append(bytes(memoryview(buffer)[at + HEADER_BYTES : end]))
+            at = end
+        del buffer[:at]
+        return found
 
     def wrap(self, body: bytes) -> bytes:
         return len(body).to_bytes(HEADER_BYTES) + body
+
+
+class Frames(PublicFrames):
+    """Between processes on one file."""
+
+    def __init__(self) -> None:
+        super().__init__(FRAME_BYTES_MAX)
 
 
 class Lines:

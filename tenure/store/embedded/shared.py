@@ -235,7 +235,8 @@ class SharedStore:
         return self._store.is_prompt
 
     def at_once(self, context: Context, asked: object, now: Now) -> object | None:
-        return self._store.at_once(context, asked, now) if self._is_sure_to_own() else None
+        is_proven = self._service is not None and self._time() - self._proved_at <= PROOF_S
+        return self._store.at_once(context, asked, now) if is_proven or self._is_sure_to_own() else None
 
     def soon(self, context: Context, asked: object, now: Now, told: Told) -> Wait | None:
         return self._store.soon(context, asked, now, told) if self._is_sure_to_own() else None
@@ -246,11 +247,8 @@ class SharedStore:
     def _is_sure_to_own(self) -> bool:
         if self._service is None:
             return False
-        now = self._time()
-        if now - self._proved_at <= PROOF_S:
-            return True
         try:
-            self._prove(now)
+            self._prove(self._time())
         except TakenOver:
             return False  # the verb looks for the new owner
         return True

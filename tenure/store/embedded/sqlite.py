@@ -260,13 +260,19 @@ class SqliteStore(StoreWithHistory):
         return self._mode == "relaxed"
 
     def _is_prompt(self, durability: str) -> bool:
+        engine = self._opened
         return (
-            self._mode == "relaxed"
+            engine is not None
+            and self._mode == "relaxed"
             and (not durability or durability == "relaxed")
             and not self._broken
             and self._shelf is None
-            and self._has_reserve(PENDING_BYTES_MAX - self._in_flight_bytes)
-            and not self._is_overdue()
+            and engine.is_within(
+                PENDING_BYTES_MAX - self._in_flight_bytes,
+                self._reserved_id - RESERVE // 2,
+                self._reserved_seq - RESERVE,
+            )
+            and (self._flush_due is None or not self._is_overdue())
         )
 
     def _can_be_soon(self, durability: str) -> bool:
@@ -319,9 +325,9 @@ class SqliteStore(StoreWithHistory):
                 raise self._refusal()
             await self._safe_at(position, True)
 
-    def _has_reserve(self, record_bytes: int = sys.maxsize) -> bool:
-        """Whether there are numbers for the next step, whatever it is, and the next record is within that."""
-        return self._engine.is_within(record_bytes, self._reserved_id - RESERVE // 2, self._reserved_seq - RESERVE)
+    def _has_reserve(self) -> bool:
+        """Whether there are numbers for the next step, whatever it is."""
+        return self._engine.is_within(sys.maxsize, self._reserved_id - RESERVE // 2, self._reserved_seq - RESERVE)
 
     def _is_reserved(self) -> bool:
         """Whether no number was given that a crash could give again."""

@@ -106,9 +106,7 @@ class Engine:
     def is_within(self, record_bytes: int, last_id: int, last_event: int) -> bool:
         """Whether the next record has no more bytes than that, and no higher number was given to a job or an event."""
         w = self._w
-        if w.last_id > last_id or w.log.seq > last_event:
-            return False
-        return w.journal.bytes <= record_bytes or w.journal.is_empty()
+        return w.last_id <= last_id and w.log.seq <= last_event and w.journal.bytes <= record_bytes
 
     def unsaved(self) -> int:
         """About how many pages and entities a checkpoint would save."""

@@ -1,8 +1,10 @@
 """Columns in one piece (`core.packed`) as messages say them."""
 
-from msgspec import Struct
+from typing import Annotated
 
-from tenure.core.packed import Packed, compressed
+from msgspec import Meta, Struct
+
+from tenure.core.packed import PLAIN_BYTES_MAX, Packed, compressed
 
 
 class InOnePiece(Struct, forbid_unknown_fields=True):
@@ -12,7 +14,7 @@ class InOnePiece(Struct, forbid_unknown_fields=True):
     content: bytes
     ends: bytes
     zstd: bool = False
-    gap: int = 0
+    gap: Annotated[int, Meta(ge=0, le=PLAIN_BYTES_MAX)] = 0
 
 
 def in_one_piece(packed: Packed) -> InOnePiece:

@@ -132,6 +132,27 @@ async def test_calls_wait_when_as_much_is_unwritten_as_a_crash_may_take(tmp_path
     disk.unregister()
 
 
+async def test_nothing_is_answered_at_once_while_that_much_is_with_the_disk(tmp_path: Path) -> None:
+    disk = Disk(keeps_log=False)
+    store = SqliteStore(tmp_path / "jobs.db", "relaxed", disk.name)
+    await store.open(START)
+    await store.enqueue(EVERYBODY, Batch(Options(), [b"with a number that is on disk"]), START)
+    await written(store)
+    disk.writable.clear()
+    accepted = 0
+    while store.at_once(EVERYBODY, Batch(Options(), [LARGE]), START) is not None:
+        accepted += 1
+    assert accepted == sqlite.PENDING_BYTES_MAX // len(LARGE) + 1
+    store._flush_now()
+    assert store._engine.is_taken()
+    assert store.at_once(EVERYBODY, Batch(Options(), [b"small"]), START) is None
+    disk.writable.set()
+    await written(store)
+    assert store.at_once(EVERYBODY, Batch(Options(), [b"small"]), START) is not None
+    await store.close()
+    disk.unregister()
+
+
 def group(position: int, events: bytes) -> Group:
     """One of a journal in which every record has an event."""
     return Group(position, bytes(100), events, position, position, position - 1, 0, False)

@@ -7,6 +7,7 @@ import pytest
 from tenure.core import bound
 from tenure.core.error import InvalidRequest
 from tenure.core.job import Extras
+from tenure.core.packed import ends_of, pack
 from tenure.core.request import STAGE, Batch, Load
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.reader import Reader
@@ -85,3 +86,12 @@ def test_wrong_columns_are_refused_by_name(changed: dict[str, Any], words: str) 
     batch = Batch(bound.make_options(queue="q"), [b"a", b"b"])
     with pytest.raises(InvalidRequest, match=words):
         received(MSGPACK_FORMAT, batch, **changed)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("gap", [-1, 3, 2**24 + 1, 2**63, 2**64 - 1])
+def test_gap_that_is_none_is_refused_by_name(form: Format, gap: int) -> None:
+    batch = Batch(bound.make_options(queue="q"), pack([b"ab", b"c"]))
+    piece = {"content": b"abc", "ends": ends_of([2, 1]), "gap": gap}
+    with pytest.raises(InvalidRequest, match=r"gap|ends"):
+        received(form, batch, data=piece)

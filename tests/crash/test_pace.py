@@ -100,13 +100,18 @@ async def test_load_waits_for_a_disk_that_hangs_and_reads_do_not(tmp_path: Path)
     disk.unregister()
 
 
-async def test_calls_wait_when_as_much_is_unwritten_as_a_crash_may_take(tmp_path: Path) -> None:
+async def open_on_a_disk_that_hangs(tmp_path: Path) -> tuple[Disk, SqliteStore]:
     disk = Disk(keeps_log=False)
     store = SqliteStore(tmp_path / "jobs.db", "relaxed", disk.name)
     await store.open(START)
     await store.enqueue(EVERYBODY, Batch(Options(), [b"with a number that is on disk"]), START)
     await written(store)
     disk.writable.clear()
+    return disk, store
+
+
+async def test_calls_wait_when_as_much_is_unwritten_as_a_crash_may_take(tmp_path: Path) -> None:
+    disk, store = await open_on_a_disk_that_hangs(tmp_path)
     accepted = 0
 
     async def call() -> None:
@@ -133,12 +138,7 @@ async def test_calls_wait_when_as_much_is_unwritten_as_a_crash_may_take(tmp_path
 
 
 async def test_nothing_is_answered_at_once_while_that_much_is_with_the_disk(tmp_path: Path) -> None:
-    disk = Disk(keeps_log=False)
-    store = SqliteStore(tmp_path / "jobs.db", "relaxed", disk.name)
-    await store.open(START)
-    await store.enqueue(EVERYBODY, Batch(Options(), [b"with a number that is on disk"]), START)
-    await written(store)
-    disk.writable.clear()
+    disk, store = await open_on_a_disk_that_hangs(tmp_path)
     accepted = 0
     while store.at_once(EVERYBODY, Batch(Options(), [LARGE]), START) is not None:
         accepted += 1

@@ -3,7 +3,7 @@
 import sys
 from typing import cast
 
-from tenure.core.packed import Packed, Texts, pack, pack_texts
+from tenure.core.packed import Packed, Texts, ends_of, pack, pack_texts
 from tenure.core.request import Batch
 
 if sys.version_info >= (3, 14):
@@ -25,6 +25,19 @@ def squeezed(packed: Packed) -> Packed:
     return Packed(zstd.compress(packed.content), packed.ends, True, packed.gap)
 
 
+FORMS = 4
+
+
 def in_form(batch: Batch, form: int) -> Batch:
-    """As it is, in one piece, or that compressed."""
-    return batch if form % 3 == 0 else in_one_piece(batch, form % 3 == 2)
+    """As it is, in one piece, that compressed, or with gaps."""
+    if form % FORMS == 0:
+        return batch
+    found = in_one_piece(batch, form % FORMS == 2)
+    if form % FORMS == 3:
+        found.payloads = gapped(cast("list[bytes]", batch.payloads), 6)
+    return found
+
+
+def gapped(contents: list[bytes], gap: int) -> Packed:
+    ends = ends_of([gap + len(content) for content in contents])
+    return Packed(b"".join(b"#" * gap + content for content in contents), ends, False, gap)

@@ -29,7 +29,7 @@ from tenure.store.embedded import checkpoint, sqlite, writer
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY, QUEUES, SHORT, Configured, Ended, Enqueued, Leased, Ledger, settle_all
 from tests.crash.disk import Disk
-from tests.packing import in_form
+from tests.packing import FORMS, in_form
 
 START = Now(1_700_000_000_000, 5_000)
 LEASE_MS = 3_600_000
@@ -125,7 +125,7 @@ class Workload:
         own: list[Extras | None] | None = None if extras is None else [extras]
         batch = Batch(Options(queue), payloads, own, atomic=atomic, keys=call.keys())
         if batch.keys is None:
-            batch = in_form(batch, self._chance.randrange(3))
+            batch = in_form(batch, self._chance.randrange(FORMS))
         answers = await self._store.enqueue(EVERYBODY, batch, self.now)
         self.ledger.enqueue_answered(call, answers, self._moment())
 
@@ -141,7 +141,7 @@ class Workload:
             items = range(first, first + size)
             own = None if keys is None else [keys[item] for item in items]
             batch = Batch(Options(call.queue), [call.payload(item) for item in items], keys=own)
-            batch = in_form(batch, self._chance.randrange(3))
+            batch = in_form(batch, self._chance.randrange(FORMS))
             await self._store.load(EVERYBODY, Load(STAGE, f"load-{name}", 0, "w", chunk, batch), self.now)
             first += size
             if self._chance.random() < 0.3:

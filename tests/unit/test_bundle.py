@@ -10,6 +10,7 @@ from tenure.core.blob import Blob
 from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, PayloadTooLarge
 from tenure.core.job import Extras, Options
+from tenure.core.limit import Rate
 from tenure.core.packed import Packed
 from tenure.core.request import (
     ABORT,
@@ -37,7 +38,7 @@ from tenure.engine.enqueue import BUNDLE_MAX, BUNDLE_MIN
 from tenure.engine.page import sheet
 from tenure.engine.redo import VERSION, VERSION_BATCHES, VERSION_QUOTING
 from tenure.engine.restore import Restore
-from tests.packing import in_form, in_one_piece
+from tests.packing import FORMS, in_form, in_one_piece
 
 SECRET = bytes(32)
 START = Now(1_700_000_000_000, 0)
@@ -357,16 +358,28 @@ def test_only_a_load_takes_keys_in_one_piece() -> None:
         engine.enqueue(CONTEXT, in_one_piece(batch(0, 3), False), START)
 
 
-@pytest.mark.parametrize("form", [0, 1, 2])
+@pytest.mark.parametrize("form", range(FORMS))
 def test_record_of_a_batch_has_its_payloads_in_one_piece_and_says_so(form: int) -> None:
     written = Written()
     written.engine.enqueue(CONTEXT, in_form(Batch(OPTIONS, [b"x" * 50] * 1_000), form), START)
     record = written.note()
     assert record[0] == VERSION_BATCHES
-    assert len(record) < 1_000 * (50 + 4) + 300
+    assert len(record) < 1_000 * (6 + 50 + 4) + 300
     written.engine.enqueue(CONTEXT, plain(0, BUNDLE_MIN - 1), START)
     assert written.note()[0] == VERSION
     assert all_jobs(written.again(), START) == all_jobs(written.engine, START)
+
+
+@pytest.mark.parametrize("form", range(FORMS))
+def test_jobs_of_a_batch_are_saved_by_the_checkpoint_after_a_restart(form: int) -> None:
+    written = Written()
+    written.engine.enqueue(CONTEXT, in_form(plain(0, 200), form), START)
+    written.note()
+    again = written.again()
+    restore = Restore(SECRET, 3)
+    for saved in again.take_unsaved().sheets(100):
+        restore.page(saved.facts)
+    assert all_jobs(restore.finish(START, 1_000, 1_000), START) == all_jobs(again, START)
 
 
 def test_largest_batch_can_be_written() -> None:
@@ -386,7 +399,7 @@ def test_payloads_of_a_list_rest_in_one_piece_once_they_are_written() -> None:
     assert all(isinstance(bundle.batch.payloads, Packed) for bundle in bundles)
 
 
-@pytest.mark.parametrize("form", [1, 2])
+@pytest.mark.parametrize("form", range(1, FORMS))
 @pytest.mark.parametrize(
     "odd",
     [
@@ -401,22 +414,43 @@ def test_payloads_of_a_list_rest_in_one_piece_once_they_are_written() -> None:
         Batch(OPTIONS, [b"a"] * 20 + [b"x" * (bound.MIB + 1)], atomic=True),
         Batch(OPTIONS, [b"x"] * (bound.BATCH_ITEMS_MAX + 1)),
         Batch(Options(queue="full"), [b"x"] * 20),
+        Batch(Options(queue="paced"), [b"x"] * 20),
+        Batch(OPTIONS, [b"a", b"b"] * 10, keys=["k", "", "other", "k"] * 5),
     ],
-    ids=["large", "few", "none", "lifo", "delay", "extras", "each", "atomic", "atomic-large", "many", "full"],
+    ids=[
+        "large",
+        "few",
+        "none",
+        "lifo",
+        "delay",
+        "extras",
+        "each",
+        "atomic",
+        "atomic-large",
+        "many",
+        "full",
+        "paced",
+        "keys",
+    ],
 )
 def test_batch_in_one_piece_is_answered_as_a_list_is(odd: Batch, form: int) -> None:
     answers: list[object] = []
     for way in (0, form):
         engine = Engine(SECRET, 1, START)
         engine.configure(CONTEXT, Configure(QUEUE, "full", {"jobs_max": 17}), START)
-        try:
-            found = engine.enqueue(CONTEXT, in_form(odd, way), START)
-            refused = {at: (outcome.id, repr(outcome.error)) for at, outcome in (found.other or {}).items()}
-            answers.append((found.ids, found.state, found.count, refused, all_jobs(engine, START)))
-        except InvalidRequest as error:
-            answers.append(repr(error))
+        engine.configure(CONTEXT, Configure(QUEUE, "paced", {"enqueue_rate": Rate(30, 60_000, 30)}), START)
+        given = in_form(odd, way)
+        given.keys = odd.keys
+        for _ in range(2):
+            try:
+                found = engine.enqueue(CONTEXT, given, START)
+                refused = {at: (outcome.id, repr(outcome.error)) for at, outcome in (found.other or {}).items()}
+                answers.append((found.ids, found.state, found.count, refused, all_jobs(engine, START)))
+            except InvalidRequest as error:
+                answers.append(repr(error))
         assert engine.verify() == []
-    assert answers[0] == answers[1]
+    half = len(answers) // 2
+    assert answers[:half] == answers[half:]
 
 
 def test_staged_chunk_that_is_compressed_stays_so_until_it_is_looked_at() -> None:
@@ -443,7 +477,7 @@ def test_checkpoint_reads_jobs_and_makes_none() -> None:
     assert sheet(engine._w, 0).facts == saved.facts
 
 
-@pytest.mark.parametrize("form", [0, 1, 2])
+@pytest.mark.parametrize("form", range(FORMS))
 def test_key_of_a_job_that_is_gone_is_met_in_a_load(form: int) -> None:
     engine = Engine(SECRET, 1, START)
     gone = engine.enqueue(CONTEXT, batch(30, 1), START).ids[0]

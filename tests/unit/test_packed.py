@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tenure.core.error import InvalidRequest
 from tenure.core.packed import OPENED_MAX, PLAIN_BYTES_MAX, Packed, Texts, compressed, ends_of, pack, pack_texts
 from tenure.wire.piece import in_one_piece, packed_of
-from tests.packing import squeezed, zstd
+from tests.packing import gapped, squeezed, zstd
 
 
 @given(st.lists(st.binary(max_size=40), max_size=30))
@@ -27,12 +27,7 @@ def test_contents_come_out_as_they_went_in(contents: list[bytes]) -> None:
 
 @given(st.lists(st.binary(max_size=40), max_size=30), st.integers(0, 9))
 def test_what_stands_between_entries_is_not_of_them(contents: list[bytes], gap: int) -> None:
-    plain = Packed(
-        b"".join(b"#" * gap + content for content in contents),
-        ends_of([gap + len(content) for content in contents]),
-        False,
-        gap,
-    )
+    plain = gapped(contents, gap)
     for packed in (plain, squeezed(plain), packed_of(in_one_piece(plain))):
         assert list(packed) == contents
         assert [packed.size(at) for at in range(len(packed))] == [len(content) for content in contents]

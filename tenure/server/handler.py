@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from tenure.core import bound, request
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
@@ -193,15 +193,15 @@ class Handler:
             return None
         return self._prompt.soon(context, call.arguments[0], now, told)
 
-    def push_at_once(self, caller: Caller, context: Context, batch: Batch) -> Answers | None:
-        """As `admit` and `at_once`, for a producer without bounds that enqueues."""
+    def quickly(self, caller: Caller, context: Context, asked: object) -> Any | None:
+        """As `admit` and `at_once`, for a caller without bounds whose role was looked at."""
         if self._prompt is None or not caller.is_free:
             return None
-        found = self._prompt.at_once(context, batch, self.clock())
+        found = self._prompt.at_once(context, asked, self.clock())
         if found is not None:
             self.requests += 1
             self._arm()
-        return cast("Answers | None", found)
+        return found
 
     def claim_or_wait(
         self, caller: Caller, context: Context, call: Call, now: Now, told: Told

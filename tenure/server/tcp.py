@@ -13,12 +13,12 @@ from collections.abc import Coroutine
 from typing import Any, cast
 
 from tenure.client.begun import begin
-from tenure.core.answer import Claimed
+from tenure.core.answer import Answers, Claimed
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
 from tenure.core.record import EventPage, JobRecord
 from tenure.core.request import Batch
 from tenure.core.state import STATE_NAMES
-from tenure.core.tenant import PRODUCER, Context
+from tenure.core.tenant import PRODUCER, WORKER, Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
 from tenure.server.handler import STOPPING, Asked, Handler
@@ -29,10 +29,22 @@ from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
 from tenure.wire.frame import Lines, PublicFrames
 from tenure.wire.query import cursor_of, wanted
-from tenure.wire.quick import HEAD_BYTES, MISSES_MAX, PUSH, PushedPlain, encode_quickly, read_plain_push
+from tenure.wire.quick import (
+    HEAD_BYTES,
+    MISSES_MAX,
+    PULL,
+    PUSH,
+    PlainPull,
+    PlainPush,
+    PulledPlain,
+    PushedPlain,
+    encode_quickly,
+    read_plainly,
+)
 from tenure.wire.reader import Reader
 from tenure.wire.speech import Call, Fields, Speech, error_fields
 from tenure.wire.translate import TRANSLATORS
+from tenure.wire.work import leased, plain_claim
 
 VERSION = 1
 EVENTS_PAGE = 1_000
@@ -107,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._follows: dict[object, asyncio.Task[None]] = {}
         self._waits: set[object] = set()  # calls that wait for something to happen
         self._names: dict[str, Speech] = {}  # of workers, the last ones
-        self._misses = 0  # pushes in a row that were not plain
+        self._misses = {PUSH: 0, PULL: 0}  # how many in a row were not plain
 
     def admit(self, caller: Caller) -> None:
         """Who calls, when that was said before the first command."""
@@ -199,24 +211,32 @@ class Connection(asyncio.Protocol):
             speech = self._speeches[form] = Speech(self._door.readers[form], not self._greeted)
         return speech
 
-    def _push(self, body: bytes) -> bool:
-        """Take a push that asks for nothing but a queue; answers whether it was one that can be answered at once. If
-        not, nothing was done."""
+    def _quickly(self, kind: bytes, body: bytes) -> bool:
+        """Take a push that asks for nothing but a queue, or a pull that does not wait; answers whether it was one that
+        can be answered at once. If not, nothing was done."""
         caller, speech, context = self._caller, self._spoken, self._plain_context
         if caller is None or speech is None or context is None or self._door.is_closing or not self._handler.is_prompt:
             return False
-        if speech.form is not MSGPACK_FORMAT or caller.is_bounded or not caller.roles & PRODUCER:
+        if speech.form is not MSGPACK_FORMAT or caller.is_bounded:
             return False
         try:
-            message = read_plain_push(body)
-            options = speech.plain(message.queue)
+            message = read_plainly(body)
+            if isinstance(message, PlainPush):
+                done = caller.roles & PRODUCER and self._push(caller, speech, context, message)
+            else:
+                done = not message.timeout and caller.roles & WORKER and self._pull(caller, speech, context, message)
         except (*NONSENSE, Error):
-            self._misses += 1
+            self._misses[kind] += 1
             return False
-        self._misses = 0
+        self._misses[kind] = 0
+        return bool(done)
+
+    def _push(self, caller: Caller, speech: Speech, context: Context, message: PlainPush) -> bool:
+        """Raises when what it asks for is nothing that can be asked for."""
+        batch = Batch(speech.plain(message.queue), [bytes(message.data)])
         handler = self._handler
         try:
-            answers = handler.push_at_once(caller, context, Batch(options, [bytes(message.data)]))
+            answers: Answers | None = handler.quickly(caller, context, batch)
             fields = None if answers is None or not answers.other else speech.one(answers)
         except Exception as error:
             answers, fields = None, _failed("PUSH", error)
@@ -233,8 +253,36 @@ class Connection(asyncio.Protocol):
             self._transport.write(len(said).to_bytes(limit.HEADER_BYTES) + said)
         return True
 
+    def _pull(self, caller: Caller, speech: Speech, context: Context, message: PlainPull) -> bool:
+        """As `_push`."""
+        claim = plain_claim(speech, message.queue, self._own_name)
+        handler = self._handler
+        found: Claimed | None = None
+        try:
+            found = handler.quickly(caller, context, claim)
+            if found is None:
+                return False
+            job = leased(speech, found, 0) if found.ids else None
+            said = encode_quickly(PulledPlain(True, job, message.reqId))
+        except Exception as error:
+            if found is not None:
+                handler.give_back_soon(found)
+            fields = _failed("PULL", error)
+            handler.note(self._door.name, "PULL", fields["code"])
+            self._answer(speech, message.reqId, fields)
+            return True
+        self._note_name(self._own_name, speech)
+        handler.note(self._door.name, "PULL", "ok")
+        if self._transport is None or self._transport.is_closing():
+            handler.give_back_soon(found)
+        else:
+            self._transport.write(len(said).to_bytes(limit.HEADER_BYTES) + said)
+        return True
+
     def _take(self, body: bytes) -> None:
-        if self._misses < MISSES_MAX and PUSH in body[:HEAD_BYTES] and self._push(body):
+        head = body[:HEAD_BYTES]
+        kind = PUSH if PUSH in head else PULL if PULL in head else b""
+        if kind and self._misses[kind] < MISSES_MAX and self._quickly(kind, body):
             return
         form = JSON_FORMAT if self._is_lines or body[:1] == b"{" else MSGPACK_FORMAT
         speech = self._spoken

@@ -1,6 +1,7 @@
-"""The one command that comes by the ten thousand a second, one at a time: a push that asks for nothing but a queue.
+"""The commands that come by the ten thousand a second, one at a time: a push that asks for nothing but a queue, and a
+pull that does not wait.
 
-It is read and answered without the fields that it does not have. Whatever else it says makes it a `PUSH` like any
+They are read and answered without the fields that they do not have. Whatever else one says makes it a command like any
 other: reading it here fails, and it goes the way of all commands.
 """
 
@@ -9,8 +10,11 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw, Struct
 
-MISSES_MAX = 8  # pushes in a row that asked for more: then nobody tries any more on that connection
-PUSH = b"\xa4PUSH"
+from tenure.wire.command import PULL_WAIT_MS
+from tenure.wire.work import LeasedJob
+
+MISSES_MAX = 8  # in a row that asked for more: then nobody tries any more on that connection
+PUSH, PULL = b"\xa4PUSH", b"\xa4PULL"
 HEAD_BYTES = 32  # of a message, in which those who say the command first have said it
 
 
@@ -18,6 +22,12 @@ class PlainPush(Struct, tag_field="cmd", tag="PUSH", forbid_unknown_fields=True,
     queue: str
     data: Raw
     reqId: str | int  # noqa: N815 - as it is on the wire, where a shorter way to say so is a quicker one
+
+
+class PlainPull(Struct, tag_field="cmd", tag="PULL", forbid_unknown_fields=True, gc=False):
+    queue: str
+    reqId: str | int  # noqa: N815
+    timeout: int = PULL_WAIT_MS
 
 
 class PushedPlain(Struct, gc=False):
@@ -28,5 +38,11 @@ class PushedPlain(Struct, gc=False):
     reqId: str | int  # noqa: N815
 
 
-encode_quickly: Callable[[PushedPlain], bytes] = msgspec.msgpack.Encoder().encode
-read_plain_push: Callable[[bytes], PlainPush] = msgspec.msgpack.Decoder(PlainPush).decode
+class PulledPlain(Struct, gc=False):
+    ok: bool
+    job: LeasedJob | None
+    reqId: str | int  # noqa: N815
+
+
+encode_quickly: Callable[[PushedPlain | PulledPlain], bytes] = msgspec.msgpack.Encoder().encode
+read_plainly: Callable[[bytes], PlainPush | PlainPull] = msgspec.msgpack.Decoder(PlainPush | PlainPull).decode

@@ -84,6 +84,17 @@ def _report(found: LoadReport) -> Fields:
     return {"load": found}
 
 
+def plain_claim(s: Speech, queue: str, worker: str) -> Claim:
+    """Of a pull that asks for nothing but a queue, and does not wait."""
+    found = s.plain_claims.get((queue, worker))
+    if found is None:
+        found = _new_claim(c.Pull(queue=queue, worker=worker, timeout=0), 1)
+        if len(s.plain_claims) >= CLAIMS_KEPT:
+            s.plain_claims.clear()
+        s.plain_claims[queue, worker] = found
+    return found
+
+
 def _claim_of(s: Speech, m: c.Pull, n: int) -> Claim:
     """The same object for the same wish: a worker asks for the same again and again."""
     if m.queues or m.tasks is not None:
@@ -133,7 +144,7 @@ class LeasedJob(Struct, omit_defaults=True, gc=False):
     trace: str = ""
 
 
-def _leased(s: Speech, found: Claimed, at: int) -> LeasedJob:
+def leased(s: Speech, found: Claimed, at: int) -> LeasedJob:
     options = found.options[at]
     job = LeasedJob(
         found.ids[at],
@@ -156,14 +167,14 @@ def _leased(s: Speech, found: Claimed, at: int) -> LeasedJob:
 
 def pull(s: Speech, m: c.Pull) -> Call:
     claim = _claim_of(s, m, 1)
-    return Call("claim", (claim,), lambda found: {"job": _leased(s, found, 0) if found.ids else None})
+    return Call("claim", (claim,), lambda found: {"job": leased(s, found, 0) if found.ids else None})
 
 
 def pull_many(s: Speech, m: c.PullMany) -> Call:
     claim = _claim_of(s, m, m.count)
     if m.packed:
         return Call("claim", (claim,), lambda found: {"claimed": value.pack_claimed(found)})
-    return Call("claim", (claim,), lambda found: {"jobs": [_leased(s, found, at) for at in range(len(found))]})
+    return Call("claim", (claim,), lambda found: {"jobs": [leased(s, found, at) for at in range(len(found))]})
 
 
 def _tokens(items: list[Any]) -> list[bytes] | None:

@@ -1,4 +1,4 @@
-"""A push that asks for nothing but a queue goes a shorter way, and nobody can tell."""
+"""A push that asks for nothing but a queue, and a pull that does not wait, go a shorter way, and nobody can tell."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tenure.server import tcp
 from tenure.store.embedded.sqlite import SqliteStore
-from tenure.wire.quick import MISSES_MAX
+from tenure.wire.quick import MISSES_MAX, PULL, PUSH
 from tests.server.house import House, serving, token
 from tests.server.talk import FRAMES, Talk
 
@@ -26,16 +27,16 @@ async def ready(house: House, name: str = "") -> Talk:
 
 
 def count_short(house: House, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Which of the pushes from now on went the short way."""
+    """Which of the pushes and pulls from now on went the short way."""
     found: list[bool] = []
     [connection] = house.connections
-    short = connection._push
+    short = connection._quickly
 
-    def push(body: bytes) -> bool:
-        found.append(short(body))
+    def quickly(kind: bytes, body: bytes) -> bool:
+        found.append(short(kind, body))
         return found[-1]
 
-    monkeypatch.setattr(connection, "_push", push)
+    monkeypatch.setattr(connection, "_quickly", quickly)
     return found
 
 
@@ -137,7 +138,7 @@ async def test_connection_that_asks_for_more_is_not_tried_for_ever(house: House)
     [connection] = house.connections
     for _ in range(MISSES_MAX + 3):
         await talk.do("PUSH", queue="mail", data=1, priority=3, reqId=1)
-    assert connection._misses == MISSES_MAX
+    assert connection._misses == {PUSH: MISSES_MAX, PULL: 0}
     assert (await talk.do("PUSH", queue="mail", data=1, reqId=1))["ok"] is True
 
 
@@ -147,6 +148,73 @@ async def test_failure_inside_is_answered(house: House, monkeypatch: pytest.Monk
     def broken(*_: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(house.server.handler, "push_at_once", broken)
-    answer = await talk.ask("PUSH", queue="mail", data=1, reqId=9)
-    assert (answer["ok"], answer["code"], answer["reqId"]) == (False, "Internal", 9)
+    monkeypatch.setattr(house.server.handler, "quickly", broken)
+    for command, fields in (("PUSH", {"data": 1}), ("PULL", {"timeout": 0})):
+        answer = await talk.ask(command, queue="mail", reqId=9, **fields)
+        assert (answer["ok"], answer["code"], answer["reqId"]) == (False, "Internal", 9)
+
+
+async def test_pulled_job_is_that_of_the_long_way(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = await ready(house)
+    for _ in range(2):
+        await talk.do("PUSH", queue="mail", data={"to": "a"}, timeout=5_000, schema_version=2, reqId=1)
+    went = count_short(house, monkeypatch)
+    short = await talk.do("PULL", queue="mail", timeout=0, reqId="r")
+    long = await talk.do("PULL", queue="mail", timeout=0, lease=0, reqId="r")
+    assert went == [True, False]
+    own = {"id", "token", "lease_until"}
+    assert {name: value for name, value in short["job"].items() if name not in own} == {
+        name: value for name, value in long["job"].items() if name not in own
+    }
+    assert short.keys() == long.keys()
+    assert (await talk.do("ACK", id=short["job"]["id"]))["ok"] is True  # no token: on the connection that claimed it
+    jobs = [(await talk.do("GETJOB", id=each["job"]["id"]))["job"] for each in (short, long)]
+    assert jobs[0]["worker"] == jobs[1]["worker"]
+
+
+async def test_nothing_to_pull_is_said_as_on_the_long_way(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = await ready(house)
+    went = count_short(house, monkeypatch)
+    short = await talk.do("PULL", queue="none", timeout=0, reqId="r")
+    long = await talk.do("PULL", queue="none", timeout=0, lease=0, reqId="r")
+    assert went == [True, False]
+    assert short == long
+    assert short["job"] is None
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"timeout": 1}, {"timeout": 0, "queue": "no such name!"}, {"timeout": 0, "reqId": None}], ids=str
+)
+async def test_other_pulls_go_the_long_way(
+    fields: dict[str, Any], house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await ready(house)
+    await talk.do("PUSH", queue="mail", data=1, reqId=1)
+    went = count_short(house, monkeypatch)
+    answer = await talk.ask("PULL", **{"queue": "mail", "reqId": 1, **fields})
+    assert went == [False]
+    assert answer["ok"] is ("!" not in str(fields))
+
+
+async def test_who_may_not_pull_is_told_so() -> None:
+    async with serving(tokens={"producer": token("producer", roles=("producer",))}) as house:
+        talk = await ready(house, "producer")
+        answer = await talk.ask("PULL", queue="first", timeout=0, reqId=1)
+        assert (answer["ok"], answer["code"]) == (False, "Forbidden")
+        assert house.server.handler.answered["tcp", "PULL", "Forbidden"] == 1
+
+
+async def test_job_that_cannot_be_said_goes_back(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = await ready(house)
+    id = (await talk.do("PUSH", queue="mail", data=1, reqId=1))["id"]
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tcp, "leased", broken)
+        answer = await talk.ask("PULL", queue="mail", timeout=0, reqId=9)
+        assert (answer["ok"], answer["code"], answer["reqId"]) == (False, "Internal", 9)
+    await house.server.handler.settled()
+    assert (await talk.do("GETSTATE", id=id))["state"] == "ready"
+    assert (await talk.do("PULL", queue="mail", timeout=0, reqId=1))["job"]["id"] == id

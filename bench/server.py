@@ -353,18 +353,21 @@ async def measure_wake(report: Report, mode: str, port: int, echo_port: int, cou
 
 
 async def measure_waiters(report: Report, mode: str, port: int, seconds: float) -> None:
-    """A thousand workers wait: pushes elsewhere do not feel them, and a push to them wakes one."""
+    """A thousand workers wait: pushes elsewhere do not feel them, and a push to them wakes one. Each turn begins with
+    pushes that do not count: the store is busy with those of a moment ago, and was idle while workers were woken."""
     push = packed(cmd="PUSH", queue="waiters", data=DATA, reqId=1)
     lines = [await connect(port) for _ in range(10)]
     workers: list[Line] = []
     without: list[float] = []
     with_them: list[float] = []
     for _ in range(TURNS_OF_RATES):
+        await rate_of(lines, push, seconds)
         without.append(await rate_of(lines, push, seconds))
         while len(workers) < 1_000:
             workers.append(await connect(port))
         pulls = [worker.ask(packed(cmd="PULL", queue="idle", timeout=600_000, reqId=1)) for worker in workers]
         await lines[0].ask(packed(cmd="PING", reqId=1))
+        await rate_of(lines, push, seconds)
         with_them.append(await rate_of(lines, push, seconds))
         for _ in pulls:
             await lines[0].ask(packed(cmd="PUSH", queue="idle", data=DATA, reqId=1))

@@ -64,7 +64,6 @@ class Speech:
         self._options: dict[tuple[object, ...], Options] = {}
         self._plain_options: dict[str, Options] = {}
         self.claims: dict[tuple[object, ...], Claim] = {}
-        self.plain_claims: dict[tuple[str, str], Claim] = {}
 
     # Values that commands share.
 

@@ -86,13 +86,9 @@ def _report(found: LoadReport) -> Fields:
 
 def plain_claim(s: Speech, queue: str, worker: str) -> Claim:
     """Of a pull that asks for nothing but a queue, and does not wait."""
-    found = s.plain_claims.get((queue, worker))
-    if found is None:
-        found = _new_claim(c.Pull(queue=queue, worker=worker, timeout=0), 1)
-        if len(s.plain_claims) >= CLAIMS_KEPT:
-            s.plain_claims.clear()
-        s.plain_claims[queue, worker] = found
-    return found
+    key = (queue, worker)
+    found = s.claims.get(key)
+    return _keep_claim(s, key, c.Pull(queue=queue, worker=worker, timeout=0), 1) if found is None else found
 
 
 def _claim_of(s: Speech, m: c.Pull, n: int) -> Claim:
@@ -101,11 +97,14 @@ def _claim_of(s: Speech, m: c.Pull, n: int) -> Claim:
         return _new_claim(m, n)
     key = (m.queue, n, m.timeout, m.worker, m.max_bytes, m.lease, m.order)
     found = s.claims.get(key)
-    if found is None:
-        found = _new_claim(m, n)
-        if len(s.claims) >= CLAIMS_KEPT:
-            s.claims.clear()
-        s.claims[key] = found
+    return _keep_claim(s, key, m, n) if found is None else found
+
+
+def _keep_claim(s: Speech, key: tuple[object, ...], m: c.Pull, n: int) -> Claim:
+    found = _new_claim(m, n)
+    if len(s.claims) >= CLAIMS_KEPT:
+        s.claims.clear()
+    s.claims[key] = found
     return found
 
 

@@ -24,7 +24,7 @@ from tenure.server.caller import Caller
 from tenure.server.handler import STOPPING, Asked, Handler
 from tenure.store.contract import Moved, Wait
 from tenure.wire import command as c
-from tenure.wire import limit
+from tenure.wire import limit, work
 from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
 from tenure.wire.frame import Lines, PublicFrames
@@ -44,7 +44,6 @@ from tenure.wire.quick import (
 from tenure.wire.reader import Reader
 from tenure.wire.speech import Call, Fields, Speech, error_fields
 from tenure.wire.translate import TRANSLATORS
-from tenure.wire.work import leased, plain_claim
 
 VERSION = 1
 EVENTS_PAGE = 1_000
@@ -255,14 +254,14 @@ class Connection(asyncio.Protocol):
 
     def _pull(self, caller: Caller, speech: Speech, context: Context, message: PlainPull) -> bool:
         """As `_push`."""
-        claim = plain_claim(speech, message.queue, self._own_name)
+        claim = work.plain_claim(speech, message.queue, self._own_name)
         handler = self._handler
         found: Claimed | None = None
         try:
             found = handler.quickly(caller, context, claim)
             if found is None:
                 return False
-            job = leased(speech, found, 0) if found.ids else None
+            job = work.leased(speech, found, 0) if found.ids else None
             said = encode_quickly(PulledPlain(True, job, message.reqId))
         except Exception as error:
             if found is not None:
@@ -313,9 +312,9 @@ class Connection(asyncio.Protocol):
             return
         self._start(message.req_id, self._finish(speech, message, warnings, begun), isinstance(message, WAITS))
 
-    def _start(self, id: object, work: Coroutine[Any, Any, None], is_wait: bool) -> None:
+    def _start(self, id: object, call: Coroutine[Any, Any, None], is_wait: bool) -> None:
         """Begin it here; what is left of it goes on in a task."""
-        task = begin(work)
+        task = begin(call)
         if task is None:
             return
         key = self._keep(id, task, is_wait)
@@ -445,6 +444,7 @@ class Connection(asyncio.Protocol):
             later.is_over = False  # it stays among the calls, and goes the long way
             asyncio.get_running_loop().call_soon(self._call_again, later)
             return
+        self._forget(later)
         leased = None
         try:
             if error is not None:
@@ -456,7 +456,6 @@ class Connection(asyncio.Protocol):
         except Exception as failure:
             fields = _failed(NAMES[type(message)], failure)
         self._reply(later.speech, message, later.warnings, fields, leased)
-        self._forget(later)
 
     def _call_again(self, later: "_Later") -> None:
         if later.is_over:

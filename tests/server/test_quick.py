@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tenure.server import tcp
 from tenure.store.embedded.sqlite import SqliteStore
+from tenure.wire import work
 from tenure.wire.quick import MISSES_MAX, PULL, PUSH
 from tests.server.house import House, serving, token
 from tests.server.talk import FRAMES, Talk
@@ -212,7 +212,7 @@ async def test_job_that_cannot_be_said_goes_back(house: House, monkeypatch: pyte
         raise RuntimeError("broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tcp, "leased", broken)
+        patch.setattr(work, "leased", broken)
         answer = await talk.ask("PULL", queue="mail", timeout=0, reqId=9)
         assert (answer["ok"], answer["code"], answer["reqId"]) == (False, "Internal", 9)
     await house.server.handler.settled()

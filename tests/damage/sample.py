@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+import apsw
 import msgspec
 
 from tenure.core import request
@@ -71,7 +73,7 @@ class Sample:
         self.now = START
         self._ops = 0
 
-    async def make(self) -> None:
+    async def make(self, backfilled: bool = False) -> None:
         """In pages, in the journal, and in tables that few jobs reach; then the store is left open."""
         await self.store.open(START)
         for _ in range(3):
@@ -80,8 +82,17 @@ class Sample:
             await self._work()
             await self._loads()
             await self._checkpoint()
+        if backfilled:
+            self._backfill()
         await self._jobs()
         await self._work()
+
+    def _backfill(self) -> None:
+        """Move the log into the file, so that it begins anew: as the thread does when it is long."""
+        with closing(self.store._file.connect()) as db:
+            db.execute("PRAGMA journal_mode=WAL")  # only now does the connection look for a log
+            pages, moved = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            assert pages == moved > 0
 
     def _context(self) -> Context:
         self._ops += 1
@@ -155,15 +166,14 @@ async def make_closed(path: Path) -> None:
 
 async def make_killed(path: Path, backfilled: bool) -> dict[str, bytes]:
     """The files as a killed process leaves them: with a log, of which a part may be in the file already, and not all:
-    the thread writes every group, and so moves the log between groups and not after the last."""
-    log_bytes = 200_000 if backfilled else 1 << 30
+    it is moved before the last groups and not after them."""
     with (
-        mock.patch.object(writer, "WAL_BYTES", log_bytes),
+        mock.patch.object(writer, "WAL_BYTES", 1 << 30),
         mock.patch.object(writer, "ROOM_BYTES", 0),
         mock.patch.object(kernel, "HAS_KERNEL", False),
     ):
         sample = Sample(path)
-        await sample.make()
+        await sample.make(backfilled)
         await asyncio.to_thread(wait_for_mark, sample.store._file, sample.store._synced)
         names = [f"{path.name}{ending}" for ending in ("", "-wal", "-mark")]
         files = {name: path.with_name(name).read_bytes() for name in names}

@@ -523,9 +523,24 @@ def forget_waiter(w: World, waiter: Waiter) -> None:
 def serve(w: World, budget: i64) -> i64:
     """Queues became claimable: answer those who wait for them, first come first served, as long as there are jobs.
 
-    Over all those queues together: who waits for several may take from any of them, and would else pass one who came
-    before. Within the budget: what is left over waits for the next step. Answers the budget left.
+    Within the budget: what is left over waits for the next step. Answers the budget left.
     """
+    vain: list[int] = []  # who found nothing in the one queue
+    while budget > 0 and len(w.dirty) == 1:
+        waiter = _first_waiter(w, w.queues[w.dirty[0]], vain)
+        if waiter is None:
+            w.dirty.clear()
+            return budget
+        got = _serve_one(w, waiter, budget)
+        budget -= got
+        if got == 0:
+            vain.append(int(waiter.id))
+    return _serve_several(w, budget)
+
+
+def _serve_several(w: World, budget: i64) -> i64:
+    """All those queues together: who waits for several may take from any of them, and would else pass one who came
+    before."""
     line: list[tuple[int, int]] = []  # the first who waits for each queue: ticket, place in w.dirty
     useless: list[list[int]] = []
     at = 0
@@ -540,19 +555,26 @@ def serve(w: World, budget: i64) -> i64:
         ticket, place = heappop(line)
         waiter = _first_waiter(w, w.queues[w.dirty[place]], useless[place])
         if waiter is not None and waiter.id == ticket:
-            answer = claim_now(w, waiter.claim, waiter.tenant, waiter.tenants, waiter.connection, budget)
-            budget -= len(answer.ids)
-            if answer.ids:
-                forget_waiter(w, waiter)
-                if waiter.op is not None:
-                    note(w, waiter.tenant, waiter.op, CLAIM_VERB, answer)
-                w.outbox.append((int(waiter.id), answer))
-            else:
+            got = _serve_one(w, waiter, budget)
+            budget -= got
+            if got == 0:
                 useless[place].append(int(waiter.id))
         _stand_in(w, line, place, useless)
     left = [w.dirty[place] for place in sorted({place for _, place in line})]
     w.dirty = left + w.dirty[at:]
     return budget
+
+
+def _serve_one(w: World, waiter: Waiter, most: i64) -> i64:
+    """Answers how many jobs it was given; it goes on waiting if there were none for it."""
+    answer = claim_now(w, waiter.claim, waiter.tenant, waiter.tenants, waiter.connection, most)
+    got: i64 = len(answer.ids)
+    if got > 0:
+        forget_waiter(w, waiter)
+        if waiter.op is not None:
+            note(w, waiter.tenant, waiter.op, CLAIM_VERB, answer)
+        w.outbox.append((int(waiter.id), answer))
+    return got
 
 
 def _stand_in(w: World, line: list[tuple[int, int]], place: int, useless: list[list[int]]) -> None:
@@ -563,16 +585,21 @@ def _stand_in(w: World, line: list[tuple[int, int]], place: int, useless: list[l
 
 def _first_waiter(w: World, q: Queue, useless: list[int]) -> Waiter | None:
     """Who came first among those who may take from the queue; of those who know the same tasks one try is enough."""
-    best = 0
-    if not q.lane.waiting or (q.order.size == 0 and q.asides is None):
+    lane = q.lane
+    if not lane.waiting or (q.order.size == 0 and q.asides is None):
         return None
-    tables = [q.lane.waiters]
-    own = q.lane.waiters_of.get(q.tenant_name)
+    best = 0
+    if lane.waiters:
+        best = _first_ticket(lane.waiters, useless, best)
+    own = lane.waiters_of.get(q.tenant_name)
     if own is not None:
-        tables.append(own)
-    for table in tables:
-        for waiting in table.values():
-            ticket = next(iter(waiting))
-            if ticket not in useless and (best == 0 or ticket < best):
-                best = ticket
+        best = _first_ticket(own, useless, best)
     return w.waiters[best] if best else None
+
+
+def _first_ticket(table: dict[frozenset[str] | None, OrderedDict[int, int]], useless: list[int], best: int) -> int:
+    for waiting in table.values():
+        ticket = next(iter(waiting))
+        if ticket not in useless and (best == 0 or ticket < best):
+            best = ticket
+    return best

@@ -193,9 +193,9 @@ class Handler:
             return None
         return self._prompt.soon(context, call.arguments[0], now, told)
 
-    def quickly(self, caller: Caller, context: Context, asked: object) -> Any | None:
-        """As `admit` and `at_once`, for a caller without bounds whose role was looked at."""
-        if self._prompt is None or not caller.is_free:
+    def quickly(self, context: Context, asked: object) -> Any | None:
+        """As `admit` and `at_once`, for a caller without any bounds whose role was looked at."""
+        if self._prompt is None:
             return None
         found = self._prompt.at_once(context, asked, self.clock())
         if found is not None:

@@ -102,6 +102,7 @@ class Connection(asyncio.Protocol):
         self._is_lines = False
         self._speeches: dict[Format, Speech] = {}
         self._spoken: Speech | None = None  # the last one
+        self._short: Speech | None = None  # in which plain commands go the short way, if they may
         self._greeted = False
         self._tenant = ""
         self._plain_context: Context | None = None
@@ -123,7 +124,7 @@ class Connection(asyncio.Protocol):
     def admit(self, caller: Caller) -> None:
         """Who calls, when that was said before the first command."""
         self._caller = caller
-        self._plain_context = None
+        self._forget_context()
 
     def cut_by(self, cut: Lines | PublicFrames) -> None:
         """How commands are told apart, when it is known before the first byte."""
@@ -213,70 +214,66 @@ class Connection(asyncio.Protocol):
     def _quickly(self, kind: bytes, body: bytes) -> bool:
         """Take a push that asks for nothing but a queue, or a pull that does not wait; answers whether it was one that
         can be answered at once. If not, nothing was done."""
-        caller, speech, context = self._caller, self._spoken, self._plain_context
-        if caller is None or speech is None or context is None or self._door.is_closing or not self._handler.is_prompt:
-            return False
-        if speech.form is not MSGPACK_FORMAT or caller.is_bounded:
+        speech, context, caller = self._short, self._plain_context, self._caller
+        if speech is None or context is None or caller is None or self._door.is_closing:
             return False
         try:
             message = read_plainly(body)
             if isinstance(message, PlainPush):
-                done = caller.roles & PRODUCER and self._push(caller, speech, context, message)
+                done = caller.roles & PRODUCER and self._push(speech, context, message)
             else:
-                done = not message.timeout and caller.roles & WORKER and self._pull(caller, speech, context, message)
+                done = not message.timeout and caller.roles & WORKER and self._pull(speech, context, message)
         except (*NONSENSE, Error):
             self._misses[kind] += 1
             return False
         self._misses[kind] = 0
         return bool(done)
 
-    def _push(self, caller: Caller, speech: Speech, context: Context, message: PlainPush) -> bool:
+    def _push(self, speech: Speech, context: Context, message: PlainPush) -> bool:
         """Raises when what it asks for is nothing that can be asked for."""
         batch = Batch(speech.plain(message.queue), [bytes(message.data)])
-        handler = self._handler
         try:
-            answers: Answers | None = handler.quickly(caller, context, batch)
+            answers: Answers | None = self._handler.quickly(context, batch)
             fields = None if answers is None or not answers.other else speech.one(answers)
         except Exception as error:
             answers, fields = None, _failed("PUSH", error)
         if fields is not None:
-            handler.note(self._door.name, "PUSH", fields.get("code", "ok"))
-            self._answer(speech, message.reqId, fields)
+            self._say(speech, "PUSH", message.reqId, fields)
             return True
         if answers is None:
             return False
-        handler.note(self._door.name, "PUSH", "ok")
-        if self._transport is not None:
-            state = speech.state(STATE_NAMES[answers.state])
-            said = encode_quickly(PushedPlain(True, answers.ids[0], state, False, message.reqId))
-            self._transport.write(len(said).to_bytes(limit.HEADER_BYTES) + said)
+        self._handler.note(self._door.name, "PUSH", "ok")
+        state = speech.state(STATE_NAMES[answers.state])
+        self._send(encode_quickly(PushedPlain(True, answers.ids[0], state, False, message.reqId)))
         return True
 
-    def _pull(self, caller: Caller, speech: Speech, context: Context, message: PlainPull) -> bool:
+    def _pull(self, speech: Speech, context: Context, message: PlainPull) -> bool:
         """As `_push`."""
         claim = work.plain_claim(speech, message.queue, self._own_name)
-        handler = self._handler
-        found: Claimed | None = None
         try:
-            found = handler.quickly(caller, context, claim)
-            if found is None:
-                return False
-            job = work.leased(speech, found, 0) if found.ids else None
-            said = encode_quickly(PulledPlain(True, job, message.reqId))
+            found: Claimed | None = self._handler.quickly(context, claim)
         except Exception as error:
-            if found is not None:
-                handler.give_back_soon(found)
-            fields = _failed("PULL", error)
-            handler.note(self._door.name, "PULL", fields["code"])
-            self._answer(speech, message.reqId, fields)
+            self._say(speech, "PULL", message.reqId, _failed("PULL", error))
             return True
+        if found is None:
+            return False
         self._note_name(self._own_name, speech)
-        handler.note(self._door.name, "PULL", "ok")
-        if self._transport is None or self._transport.is_closing():
-            handler.give_back_soon(found)
-        else:
-            self._transport.write(len(said).to_bytes(limit.HEADER_BYTES) + said)
+        self._pulled(speech, message.reqId, found)
         return True
+
+    def _pulled(self, speech: Speech, id: str | int, found: Claimed) -> None:
+        """The job goes back when that cannot be said."""
+        handler = self._handler
+        try:
+            job = work.leased(speech, found, 0) if found.ids else None
+            said = encode_quickly(PulledPlain(True, job, id))
+        except Exception as error:
+            handler.give_back_soon(found)
+            self._say(speech, "PULL", id, _failed("PULL", error))
+            return
+        handler.note(self._door.name, "PULL", "ok")
+        if not self._send(said):
+            handler.give_back_soon(found)
 
     def _take(self, body: bytes) -> None:
         head = body[:HEAD_BYTES]
@@ -291,8 +288,7 @@ class Connection(asyncio.Protocol):
         try:
             message = reader.read(body, self._greeted)
         except Error as error:
-            self._handler.note(self._door.name, "none", error.code)
-            self._answer(speech, reader.req_id, error_fields(error))
+            self._say(speech, "none", reader.req_id, error_fields(error))
             return
         warnings = reader.warnings
         try:
@@ -408,7 +404,12 @@ class Connection(asyncio.Protocol):
             return self._handler.context(caller, asked)
         if self._plain_context is None:
             self._plain_context = self._handler.context(caller, Asked(self._tenant, connection=self.number))
+            if self._handler.is_prompt and caller.is_free and not caller.is_bounded and not self._is_lines:
+                self._short = self._speech(MSGPACK_FORMAT)
         return self._plain_context
+
+    def _forget_context(self) -> None:
+        self._plain_context = self._short = None
 
     async def _carry_out(self, caller: Caller, context: Context, call: Call) -> Said:
         found = await self._handler.carry_out(caller, context, call)
@@ -437,25 +438,33 @@ class Connection(asyncio.Protocol):
         self._reply(later.speech, later.message, later.warnings, error_fields(self._ended()))
         self._forget(later)
 
-    def answer_later(self, later: "_Later", found: Any, error: Error | None) -> None:
-        """This is said within a step of the store that another connection asked for: nothing new is begun here."""
+    # The next two are said within a step of the store that another connection asked for: nothing new is begun there.
+
+    def refuse_later(self, later: "_Later", error: Error) -> None:
         message = later.message
-        if error is not None and (isinstance(message, c.Pull) or isinstance(error, Moved)):
+        if isinstance(message, c.Pull) or isinstance(error, Moved):
             later.is_over = False  # it stays among the calls, and goes the long way
             asyncio.get_running_loop().call_soon(self._call_again, later)
             return
         self._forget(later)
+        self._reply(later.speech, message, later.warnings, error_fields(error))
+
+    def answer_later(self, later: "_Later", found: Any) -> None:
+        self._forget(later)
+        speech, message = later.speech, later.message
+        id = message.req_id
+        if type(message) is c.Pull and id is not None and speech.form is MSGPACK_FORMAT and not later.warnings:
+            self._pulled(speech, id, found)
+            return
         leased = None
         try:
-            if error is not None:
-                raise error
             if isinstance(found, Claimed):
                 fields, leased = self._leased(later.call, found)
             else:
                 fields = later.call.answer(found)
         except Exception as failure:
             fields = _failed(NAMES[type(message)], failure)
-        self._reply(later.speech, message, later.warnings, fields, leased)
+        self._reply(speech, message, later.warnings, fields, leased)
 
     def _call_again(self, later: "_Later") -> None:
         if later.is_over:
@@ -475,7 +484,8 @@ class Connection(asyncio.Protocol):
             self._ordered = False
         if self._backlog:
             asyncio.get_running_loop().call_soon(self._go_on)
-        self._note_idle()
+        if self._is_idle is not None:
+            self._note_idle()
 
     def _reply(
         self,
@@ -488,8 +498,7 @@ class Connection(asyncio.Protocol):
         """What was `leased` goes back when that cannot be said."""
         if warnings:
             fields["warnings"] = warnings
-        self._handler.note(self._door.name, NAMES[type(message)], fields.get("code", "ok"))
-        if not self._answer(speech, message.req_id, fields) and leased is not None:
+        if not self._say(speech, NAMES[type(message)], message.req_id, fields) and leased is not None:
             self._handler.give_back_soon(leased)
 
     def _note_name(self, name: str, speech: Speech) -> None:
@@ -515,8 +524,8 @@ class Connection(asyncio.Protocol):
         if isinstance(message, c.Hello):
             return self._hello(speech, message)
         if isinstance(message, c.Auth):
-            self._caller = self._door.gate.caller(message.token)
-            self._plain_context = None
+            self.admit(self._door.gate.caller(message.token))
+            assert self._caller is not None
             if self._cut is not None:
                 self._cut.size_max = limit.MESSAGE_BYTES_MAX
             return {"principal": self._caller.name}
@@ -541,7 +550,7 @@ class Connection(asyncio.Protocol):
             known.is_old = False
         speech.is_old = False
         self._tenant = message.tenant
-        self._plain_context = None
+        self._forget_context()
         return {
             "version": VERSION,
             "server": "tenure",
@@ -598,6 +607,11 @@ class Connection(asyncio.Protocol):
 
     # Answers.
 
+    def _say(self, speech: Speech, command: str, id: object, fields: Fields) -> bool:
+        """What became of a command; as `_answer`."""
+        self._handler.note(self._door.name, command, fields.get("code", "ok"))
+        return self._answer(speech, id, fields)
+
     def _answer(self, speech: Speech, id: object, fields: Fields) -> bool:
         """Whether this was said, and nothing in its place."""
         transport = self._transport
@@ -620,12 +634,18 @@ class Connection(asyncio.Protocol):
             is_said = False
             too_large = error_fields(PayloadTooLarge(len(body), limit.MESSAGE_BYTES_MAX, "answer"))
             body = form.encode({**too_large, **({} if id is None else {"reqId": id})})
-        transport.write(self._cut.wrap(body) if self._cut is not None else body)
+        return self._send(body) and is_said
+
+    def _send(self, body: bytes) -> bool:
+        transport, cut = self._transport, self._cut
+        if transport is None or cut is None or transport.is_closing():
+            return False
+        transport.write(cut.wrap(body))
         if self._is_full and transport.get_write_buffer_size() > limit.UNSENT_BYTES_MAX:
             log.warning("a connection does not read its answers and was ended")
             transport.abort()
             return False
-        return is_said
+        return True
 
     def _drop(self) -> None:
         if self._transport is not None:
@@ -687,7 +707,10 @@ class _Later:
 
     def told(self, found: Any, error: Error | None) -> None:
         self.is_over = True
-        self.connection.answer_later(self, found, error)
+        if error is None:
+            self.connection.answer_later(self, found)
+        else:
+            self.connection.refuse_later(self, error)
 
     def cancel(self) -> None:
         if self.is_over:

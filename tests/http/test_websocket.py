@@ -40,6 +40,20 @@ async def test_commands_in_binary(served: Served) -> None:
         assert msgspec.msgpack.decode(await socket.recv())["job"]["data"] == b"\x00"
 
 
+async def test_plain_commands_in_binary_are_answered_as_messages_every_time(served: Served) -> None:
+    async with open_socket(served) as socket:
+        for at in range(1, 4):
+            await socket.send(msgspec.msgpack.encode({"cmd": "PUSH", "queue": "mail", "data": at, "reqId": at}))
+            assert msgspec.msgpack.decode(await socket.recv())["reqId"] == at
+        for at, timeout in ((1, 0), (2, 0), (3, 60_000), (4, 60_000)):
+            pull = {"cmd": "PULL", "queue": "mail", "timeout": timeout, "reqId": at}
+            await socket.send(msgspec.msgpack.encode(pull))
+            if at == 4:
+                await served.push(data=4)
+            found = msgspec.msgpack.decode(await socket.recv())
+            assert (found["job"]["data"], found["reqId"]) == (at, at)
+
+
 async def test_waiting_command_blocks_no_other(served: Served) -> None:
     async with open_socket(served) as socket:
         await socket.send('{"cmd":"PULL","queue":"mail","reqId":"w"}')

@@ -1,5 +1,7 @@
-"""A push that asks for nothing but a queue, and a pull that does not wait, go a shorter way, and nobody can tell."""
+"""A push that asks for nothing but a queue, and a pull that does not wait, go a shorter way; so does the
+answer to a pull that waited. Nobody can tell."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from tenure.store.embedded.sqlite import SqliteStore
 from tenure.wire import work
 from tenure.wire.quick import MISSES_MAX, PULL, PUSH
 from tests.server.house import House, serving, token
-from tests.server.talk import FRAMES, Talk
+from tests.server.talk import FRAMES, JSON_FRAMES, LINES, Talk, encode
 
 
 @pytest.fixture
@@ -202,6 +204,53 @@ async def test_who_may_not_pull_is_told_so() -> None:
         answer = await talk.ask("PULL", queue="first", timeout=0, reqId=1)
         assert (answer["ok"], answer["code"]) == (False, "Forbidden")
         assert house.server.handler.answered["tcp", "PULL", "Forbidden"] == 1
+
+
+async def wait_and_wake(waits: Talk, house: House, **fields: Any) -> dict[str, Any]:
+    """What a pull is told that waits when a job is pushed."""
+    other = await house.talk(FRAMES)
+    waits.send("PULL", queue="later", timeout=60_000, **fields)
+    while not house.server.handler.store._waiting:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    await other.do("PUSH", queue="later", data={"to": "a"}, timeout=5_000, reqId=1)
+    return await waits.receive()
+
+
+async def test_woken_pull_is_told_the_same_in_every_manner(house: House) -> None:
+    told = [await wait_and_wake(await house.talk(FRAMES), house, reqId="r")]
+    told.append(await wait_and_wake(await house.talk(FRAMES), house))
+    told.append(await wait_and_wake(await house.talk(JSON_FRAMES), house, reqId="r"))
+    told.append(await wait_and_wake(await house.talk(LINES), house, reqId="r"))
+    assert [answer.pop("reqId", None) for answer in told] == ["r", None, "r", "r"]
+    own = {"id", "token", "lease_until"}
+    jobs = [{name: value for name, value in answer["job"].items() if name not in own} for answer in told]
+    assert all(answer.keys() == {"ok", "job"} and own <= answer["job"].keys() for answer in told)
+    assert jobs == [jobs[0]] * 4
+    assert jobs[0]["data"] == {"to": "a"}
+    assert house.server.handler.answered["tcp", "PULL", "ok"] == 4
+
+
+async def test_line_that_looks_like_a_frame_is_no_command(house: House) -> None:
+    talk = await house.talk(LINES)
+    await talk.do("PUSH", queue="mail", data=1, reqId=1)
+    body = encode({"cmd": "PUSH", "queue": "mail", "data": 1, "reqId": 2}, FRAMES)[4:]
+    await talk.write(body + b"\n")
+    assert (await talk.receive())["code"] == "InvalidRequest"
+    assert (await talk.do("COUNT", queue="mail"))["count"] == 1
+
+
+async def test_job_that_a_woken_pull_cannot_be_told_goes_back(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = await house.talk(FRAMES)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(work, "leased", broken)
+        answer = await wait_and_wake(talk, house, reqId=9)
+        assert (answer["ok"], answer["code"], answer["reqId"]) == (False, "Internal", 9)
+    await house.server.handler.settled()
+    assert (await talk.do("PULL", queue="later", timeout=0, reqId=1))["job"]["data"] == {"to": "a"}
 
 
 async def test_job_that_cannot_be_said_goes_back(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

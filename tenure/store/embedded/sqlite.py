@@ -63,6 +63,7 @@ class SqliteStore(StoreWithHistory):
         self._mode = durability
         self._file = StoreFile(Path(path), vfs, blobs is not None)
         self._place = blobs
+        self._prompt_modes = ("", "relaxed") if durability == "relaxed" and blobs is None else ()
         self._writer = Writer(self._file, self._report, self._reported)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broken = ""  # why changes are refused
@@ -257,16 +258,14 @@ class SqliteStore(StoreWithHistory):
 
     @property
     def is_prompt(self) -> bool:
-        return self._mode == "relaxed"
+        return bool(self._prompt_modes)
 
     def _is_prompt(self, durability: str) -> bool:
         engine = self._opened
         return (
             engine is not None
-            and self._mode == "relaxed"
-            and (not durability or durability == "relaxed")
+            and durability in self._prompt_modes
             and not self._broken
-            and self._shelf is None
             and engine.is_within(
                 PENDING_BYTES_MAX - self._in_flight_bytes,
                 self._reserved_id - RESERVE // 2,
@@ -381,11 +380,14 @@ class SqliteStore(StoreWithHistory):
         return False
 
     def _deliver_at_once(self, now: Now) -> None:
+        engine = self._opened
+        assert engine is not None
         self._now = now
-        outbox = self._engine.drain_outbox()
+        outbox = engine.drain_outbox()
         if outbox or self._listeners:
             self._hand_out(outbox)
-        self._flush_later()
+        if self._flush_due is None or engine.untaken() > RELAXED_JOBS:
+            self._flush_later()
 
     # Groups.
 

@@ -56,10 +56,10 @@ class _Wait(Wait):
     def done(self) -> bool:
         return self._told is None
 
-    def set_result(self, answer: object) -> None:
+    def is_told(self, answer: object) -> bool:
+        """Whether somebody has the answer now."""
         told, self._told = self._told, None
-        if told is not None and not _tell(told, answer, None):
-            self._store.take_back(answer)
+        return told is not None and _tell(told, answer, None)
 
     def set_exception(self, error: Error) -> None:
         told, self._told = self._told, None
@@ -162,9 +162,12 @@ class EmbeddedStore:
 
     def _hand_out(self, outbox: list[tuple[int, object]]) -> None:
         for ticket, answer in outbox:
-            future = self._waiting.pop(ticket, None)
-            if future is not None and not future.done():
-                future.set_result(answer)
+            waiting = self._waiting.pop(ticket, None)
+            if isinstance(waiting, _Wait):
+                if not waiting.is_told(answer):
+                    self._untaken(answer)
+            elif waiting is not None and not waiting.done():
+                waiting.set_result(answer)
             else:
                 self._untaken(answer)
         if self._listeners:
@@ -228,14 +231,16 @@ class EmbeddedStore:
 
     def _step(self, context: Context, asked: object, now: Now) -> object | None:
         """None when it is no change that is made in one step."""
+        engine = self._opened
+        assert engine is not None
         if isinstance(asked, Batch):
-            return self._engine.enqueue(context, asked, now)
+            return engine.enqueue(context, asked, now)
         if isinstance(asked, Claim):
-            return None if asked.wait_ms else self._engine.claim(context, asked, now)
+            return None if asked.wait_ms else engine.claim(context, asked, now)
         if isinstance(asked, Settle):
-            return self._engine.settle(context, asked, now)
+            return engine.settle(context, asked, now)
         if isinstance(asked, Extend):
-            return self._engine.extend(context, asked, now)
+            return engine.extend(context, asked, now)
         return None
 
     def _deliver_at_once(self, now: Now) -> None:
@@ -282,11 +287,8 @@ class EmbeddedStore:
             self._deliver(now)
         return found
 
-    def take_back(self, answer: object) -> None:
-        self._untaken(answer)
-
     def give_back(self, answer: object) -> None:
-        """As `take_back`, outside of a step."""
+        """As `_untaken`, outside of a step."""
         if isinstance(answer, Claimed) and answer.ids and self._opened is not None:
             self._untaken(answer)
             self._deliver(self._now)

@@ -15,12 +15,13 @@ from typing import Any, cast
 from tenure.client.begun import begin
 from tenure.core.answer import Answers, Claimed
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
-from tenure.core.record import EventPage, JobRecord
+from tenure.core.record import JobRecord
 from tenure.core.request import Batch
 from tenure.core.state import STATE_NAMES
 from tenure.core.tenant import PRODUCER, WORKER, Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
+from tenure.server.follow import Follows
 from tenure.server.handler import STOPPING, Asked, Handler
 from tenure.store.contract import Moved, Wait
 from tenure.wire import command as c
@@ -28,9 +29,8 @@ from tenure.wire import limit, work
 from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
 from tenure.wire.frame import Lines, PublicFrames
-from tenure.wire.query import cursor_of, wanted
 from tenure.wire.quick import (
-    HEAD_BYTES,
+    HEAD,
     MISSES_MAX,
     PULL,
     PUSH,
@@ -46,8 +46,6 @@ from tenure.wire.speech import Call, Fields, Speech, error_fields
 from tenure.wire.translate import TRANSLATORS
 
 VERSION = 1
-EVENTS_PAGE = 1_000
-EVENTS_WAIT_MS = 60_000
 NAMES = {kind: name for commands in (c.COMMANDS, c.IN_FULL) for name, kind in commands.items()} | {
     c.PushColumn: "PUSHB"
 }
@@ -116,7 +114,7 @@ class Connection(asyncio.Protocol):
         self._has_room = asyncio.Event()  # for those who wait until it does
         self._has_room.set()
         self._is_idle: asyncio.Event | None = None
-        self._follows: dict[object, asyncio.Task[None]] = {}
+        self._follows = Follows(door.handler, self._answer, self._has_room)
         self._waits: set[object] = set()  # calls that wait for something to happen
         self._names: dict[str, Speech] = {}  # of workers, the last ones
         self._misses = {PUSH: 0, PULL: 0}  # how many in a row were not plain
@@ -146,17 +144,19 @@ class Connection(asyncio.Protocol):
         for name in list(self._names):
             self._forget_name(name)
         self._backlog.clear()
-        for task in (*self._calls.values(), *self._follows.values()):
-            task.cancel()
+        self._follows.close()
+        for call in list(self._calls.values()):
+            call.cancel()
         self._note_idle()
 
     def data_received(self, data: bytes) -> None:
-        if self._cut is None:
+        cut = self._cut
+        if cut is None:
             size_max = limit.STRANGER_BYTES_MAX if self._caller is None else limit.MESSAGE_BYTES_MAX
-            self.cut_by(Lines(size_max) if data[:1] in (b"{", b"\n", b"\r") else PublicFrames(size_max))
-            assert self._cut is not None
+            cut = Lines(size_max) if data[:1] in (b"{", b"\n", b"\r") else PublicFrames(size_max)
+            self.cut_by(cut)
         try:
-            bodies = self._cut.feed(data)
+            bodies = cut.feed(data)
         except PayloadTooLarge as error:
             self._answer(self._plain_speech(), None, error_fields(error))
             self._drop()
@@ -276,9 +276,8 @@ class Connection(asyncio.Protocol):
             handler.give_back_soon(found)
 
     def _take(self, body: bytes) -> None:
-        head = body[:HEAD_BYTES]
-        kind = PUSH if PUSH in head else PULL if PULL in head else b""
-        if kind and self._misses[kind] < MISSES_MAX and self._quickly(kind, body):
+        kind = body[HEAD]
+        if self._misses.get(kind, MISSES_MAX) < MISSES_MAX and self._quickly(kind, body):
             return
         form = JSON_FORMAT if self._is_lines or body[:1] == b"{" else MSGPACK_FORMAT
         speech = self._spoken
@@ -537,9 +536,12 @@ class Connection(asyncio.Protocol):
                 task.cancel()
             return {"ended": task is not None}
         if isinstance(message, c.Subscribe):
-            return await self._subscribe(speech, message)
+            if self._caller is None:
+                raise Unauthenticated("say AUTH with a token first")
+            asked = Asked(message.tenant or self._tenant, message.tenants, connection=self.number)
+            return await self._follows.begin(speech, message, self._caller, asked)
         if isinstance(message, c.Unsubscribe):
-            return {"ended": self._unsubscribe(message.id)}
+            return {"ended": self._follows.end(message.id)}
         raise Internal(f"nobody answers {type(message).__name__}")
 
     def _hello(self, speech: Speech, message: c.Hello) -> Fields:
@@ -559,51 +561,6 @@ class Connection(asyncio.Protocol):
             "capabilities": self._handler.store.capabilities,
             "connection": self.number,
         }
-
-    # Events as they happen.
-
-    async def _subscribe(self, speech: Speech, message: c.Subscribe) -> Fields:
-        if self._caller is None:
-            raise Unauthenticated("say AUTH with a token first")
-        id = message.req_id
-        if id in self._follows:
-            raise InvalidRequest("reqId", id, "it follows events already")
-        if len(self._follows) >= limit.SUBSCRIPTIONS_MAX:
-            raise InvalidRequest("reqId", id, f"a connection follows events {limit.SUBSCRIPTIONS_MAX} times at most")
-        page = await self._events(speech, message, self._caller, cursor_of(message.after), 0)
-        if id in self._follows or self._transport is None:
-            raise InvalidRequest("reqId", id, "it follows events already")
-        task = asyncio.get_running_loop().create_task(self._follow(speech, message, self._caller, page))
-        self._follows[id] = task
-        task.add_done_callback(lambda _: self._follows.pop(id, None))
-        return {"subscribed": True, "cursor": page.cursor}
-
-    def _unsubscribe(self, id: object) -> bool:
-        ended = [task for key, task in self._follows.items() if id is None or key == id]
-        for task in ended:
-            task.cancel()
-        return bool(ended)
-
-    async def _events(
-        self, speech: Speech, message: c.Subscribe, caller: Caller, cursor: str, wait_ms: int
-    ) -> EventPage:
-        asked = Asked(message.tenant or self._tenant, message.tenants, connection=self.number)
-        read = c.ReadEvents(after=cursor, limit=EVENTS_PAGE, timeout=wait_ms)
-        page: EventPage = await self._handler.execute(caller, asked, TRANSLATORS[c.ReadEvents](speech, read))
-        return page
-
-    async def _follow(self, speech: Speech, message: c.Subscribe, caller: Caller, page: EventPage) -> None:
-        while self._transport is not None and not self._door.is_closing:
-            for event in page.events:
-                if wanted(event, message.queue, message.events):
-                    self._answer(speech, message.req_id, {"event": event})
-            await asyncio.sleep(0)  # others have their turn between two pages
-            await self._has_room.wait()
-            try:
-                page = await self._events(speech, message, caller, page.cursor, EVENTS_WAIT_MS)
-            except Error as error:
-                self._answer(speech, message.req_id, {"event": "ended", **error_fields(error)})
-                return
 
     # Answers.
 
@@ -657,8 +614,7 @@ class Connection(asyncio.Protocol):
 
     async def finish(self, patience_s: float) -> None:
         """What waits is ended; what works may finish."""
-        for task in self._follows.values():
-            task.cancel()
+        self._follows.close()
         for key in list(self._waits):
             call = self._calls.get(key)  # one that gives up may let another be told
             if call is not None:

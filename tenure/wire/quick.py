@@ -14,8 +14,8 @@ from tenure.wire.command import PULL_WAIT_MS
 from tenure.wire.work import LeasedJob
 
 MISSES_MAX = 8  # in a row that asked for more: then nobody tries any more on that connection
-PUSH, PULL = b"\xa4PUSH", b"\xa4PULL"
-HEAD_BYTES = 32  # of a message, in which those who say the command first have said it
+PUSH, PULL = b"\xa3cmd\xa4PUSH", b"\xa3cmd\xa4PULL"
+HEAD = slice(1, 1 + len(PUSH))  # of a message, behind the number of its fields; most say the command first
 
 
 class PlainPush(Struct, tag_field="cmd", tag="PUSH", forbid_unknown_fields=True, gc=False):

@@ -26,6 +26,7 @@ def squeezed(packed: Packed) -> Packed:
 
 
 FORMS = 4
+CHUNK_FORMS = 3  # a chunk of a load has no gaps
 
 
 def in_form(batch: Batch, form: int) -> Batch:

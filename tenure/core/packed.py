@@ -27,6 +27,7 @@ PLAIN_BYTES_MAX: Final = 16 * 1024 * 1024  # of a column, before compression
 WINDOW_LOG_MAX: Final = 24  # of a compressed column: what reading it may take besides, as a power of two
 PIECE_BYTES: Final = 64 * 1024  # that are read at once to check it
 OPENED_MAX: Final = 4  # columns that stay decompressed
+GAP_MAX: Final = 64  # bytes before each entry; they take room and count for nothing
 LEVEL: Final = 1
 WORTH_BYTES: Final = 1024  # less is not compressed
 
@@ -68,6 +69,17 @@ class Packed:
     def entry(self, at: i64) -> bytes:
         return self.plain()[self._start(at) : read_i32_le(self.ends, END_BYTES * at)]
 
+    def part(self, first: i64, count: i64) -> "Packed":
+        """Some of its entries, at least one, in a piece of their own that is not compressed."""
+        begin: i64 = self._start(first) - self.gap
+        ends = BytesWriter()
+        at: i64 = first
+        while at < first + count:
+            write_i32_le(ends, i32(i64(read_i32_le(self.ends, END_BYTES * at)) - begin))
+            at += 1
+        end = read_i32_le(self.ends, END_BYTES * (at - 1))
+        return Packed(self.plain()[begin:end], ends.getvalue(), False, self.gap)
+
     def plain(self) -> bytes:
         plain = self._plain
         if plain is None:
@@ -86,8 +98,10 @@ class Packed:
 
     def rest(self) -> None:
         """Nobody will look at an entry soon."""
-        if self.is_compressed:
+        if self.is_compressed and self._plain is not None:
             self._plain = None
+            if self in _opened:
+                _opened.remove(self)
 
 
 _opened: list[Packed] = []  # those that were decompressed last
@@ -97,8 +111,8 @@ def _longest(ends: bytes, gap: i64) -> i64:
     """The size of the largest entry; refuses ends that are none."""
     if len(ends) % END_BYTES:
         raise InvalidRequest("ends", len(ends), f"it must have {END_BYTES} bytes for each entry")
-    if gap < 0:
-        raise InvalidRequest("gap", int(gap), "it must not be less than 0")
+    if not 0 <= gap <= GAP_MAX:
+        raise InvalidRequest("gap", int(gap), f"it must be from 0 to {GAP_MAX}")
     longest: i64 = 0
     last: i64 = 0
     place: i64 = 0

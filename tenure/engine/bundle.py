@@ -64,6 +64,12 @@ class Bundle:
         self.batch.payloads = packed
         return packed
 
+    def rest(self) -> None:
+        """Its jobs are made."""
+        payloads = self.batch.payloads
+        if isinstance(payloads, Packed):
+            payloads.rest()
+
     def _payload(self, row: i64) -> bytes:
         payloads = self.batch.payloads
         if isinstance(payloads, Packed):

@@ -240,8 +240,7 @@ def _take_unmade(w: World, spec: Spec, payloads: list[object], first: i64, end: 
         size += len(payload)
         at += 1
     if at > first:
-        own = Batch(spec.options, cast("list[bytes | Blob]", payloads[first:at]))  # the list is the caller's
-        _bundle(w, spec, own, at - first, size, ids)
+        _bundle(w, spec, payloads, first, at - first, size, ids)
     return at - first
 
 
@@ -256,21 +255,24 @@ def _take_packed(w: World, spec: Spec, batch: Batch, packed: Packed, ids: list[i
     while at < count:
         log.enqueued_next(packed.size(at))
         at += 1
-    _bundle(w, spec, Batch(spec.options, packed), count, packed.bytes, ids)
+    _bundle(w, spec, packed, 0, count, packed.bytes, ids)
     return True
 
 
-def _bundle(w: World, spec: Spec, batch: Batch, count: i64, size: i64, ids: list[int]) -> None:
-    """All jobs of the batch, in bundles of which each is a chunk of the line."""
+def _bundle(
+    w: World, spec: Spec, payloads: list[object] | Packed, first: i64, count: i64, size: i64, ids: list[int]
+) -> None:
+    """Jobs of a batch from `first` on, in bundles of which each is a chunk of the line. Each has its own payloads, so
+    that they are gone with its jobs, whatever becomes of the others."""
     q = w.queues[spec.queue]
     line = q.order.line(spec.rank)
     ids.extend(range(int(w.last_id + 1), int(w.last_id + count + 1)))
-    is_stored = w.journal.on
-    w.journal.batched(Bundle(spec, batch, 0, w.last_id + 1, count, w.number_high + 1, w.wall_ms, is_stored), size)
     row: i64 = 0
     while row < count:
         few: i64 = min(count - row, BUNDLE_MAX)
-        bundle = Bundle(spec, batch, row, w.last_id + 1, few, w.number_high + 1, w.wall_ms, is_stored)
+        batch = Batch(spec.options, _part(payloads, first + row, few))
+        bundle = Bundle(spec, batch, 0, w.last_id + 1, few, w.number_high + 1, w.wall_ms, w.journal.on)
+        w.journal.batched(bundle, size if row == 0 else 0)
         w.last_id += few
         w.number_high += few
         w.index.add_bundle(bundle)
@@ -279,7 +281,15 @@ def _bundle(w: World, spec: Spec, batch: Batch, count: i64, size: i64, ids: list
         else:
             line.append_bundle(bundle, w.index)
         row += few
+    if isinstance(payloads, Packed):
+        payloads.rest()
     _count_in(w, q, spec, count, size)
+
+
+def _part(payloads: list[object] | Packed, first: i64, count: i64) -> "list[bytes | Blob] | Packed":
+    if isinstance(payloads, Packed):
+        return payloads if count == payloads.count else payloads.part(first, count)
+    return cast("list[bytes | Blob]", payloads[first : first + count])
 
 
 def take_bundle(w: World, spec: Spec, batch: Batch, measured: Measured, first: i64, end: i64, chunk: Entity) -> i64:

@@ -333,15 +333,11 @@ def _payloads_fact(batch: Batch) -> object:
 
 
 def _packed_fact(packed: Packed) -> Fact:
-    fact: Fact = {"content": packed.content, "ends": packed.ends, "zstd": packed.is_compressed}
-    if packed.gap:
-        fact["gap"] = int(packed.gap)
-    return fact
+    return {"content": packed.content, "ends": packed.ends, "zstd": packed.is_compressed}
 
 
 def _read_packed(fact: Fact) -> Packed:
-    gap = cast("int", fact.get("gap", 0))
-    packed = Packed(cast("bytes", fact["content"]), cast("bytes", fact["ends"]), bool(fact["zstd"]), gap)
+    packed = Packed(cast("bytes", fact["content"]), cast("bytes", fact["ends"]), bool(fact["zstd"]))
     packed.rest()
     return packed
 

@@ -76,6 +76,7 @@ class Index:
         return job
 
     def _forget(self, bundle: Bundle) -> None:
+        bundle.rest()
         """All of its jobs are made. It may be of two pages, one of which may be gone."""
         number: i64 = bundle.first >> PAGE_BITS
         while number <= bundle.last() >> PAGE_BITS:

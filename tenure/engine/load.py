@@ -103,6 +103,8 @@ def _check_chunk(w: World, batch: Batch) -> i64:
     ):
         if length != count:
             raise InvalidRequest(name, length, f"it must have one entry per payload ({count})")
+    _check_no_gap("payloads", batch.payloads)
+    _check_no_gap("keys", batch.keys.packed if isinstance(batch.keys, Texts) else None)
     size = _check_payloads(w, batch)
     if batch.pasts is not None:
         check_pasts(w, batch)
@@ -110,6 +112,12 @@ def _check_chunk(w: World, batch: Batch) -> i64:
     if size > bound.BATCH_BYTES_MAX:
         raise InvalidRequest("batch", int(size), f"a chunk has at most {bound.BATCH_BYTES_MAX} bytes; stage several")
     return size
+
+
+def _check_no_gap(name: str, column: object) -> None:
+    """A chunk is kept as it came, and what is not of an entry would be kept with it."""
+    if isinstance(column, Packed) and column.gap:
+        raise InvalidRequest(name, int(column.gap), "a chunk has no gap before its entries")
 
 
 def _check_payloads(w: World, batch: Batch) -> i64:

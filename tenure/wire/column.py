@@ -12,7 +12,7 @@ from typing import Final
 from librt.strings import BytesWriter, read_i16_be, read_i16_le, read_i32_be, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 
-from tenure.core.packed import Packed
+from tenure.core.packed import PLAIN_BYTES_MAX, Packed
 
 HEAD: Final = b"\x81\xa4data"  # of a map with one entry
 HEAD_BYTES: Final = 6
@@ -30,7 +30,7 @@ def cut_column(items: bytes, count: i64, is_wrapped: bool) -> Packed | None:
     payloads are the content of binary values; None when some are not, or the sizes of some are said in another way."""
     front = i32(_HEAD_FRONT)
     back = i64(_HEAD_BACK)
-    if len(items) < count * (HEAD_BYTES + 1):
+    if not count * (HEAD_BYTES + 1) <= len(items) <= PLAIN_BYTES_MAX:
         return None
     ends = BytesWriter()
     wrap: i64 = items[HEAD_BYTES] if is_wrapped and count > 0 else 0

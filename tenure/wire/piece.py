@@ -4,17 +4,17 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tenure.core.packed import PLAIN_BYTES_MAX, Packed, compressed
+from tenure.core.packed import GAP_MAX, Packed, compressed
 
 
-class InOnePiece(Struct, forbid_unknown_fields=True):
+class InOnePiece(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A column as the bytes of all its entries, as they are or as a frame of zstd, and where each of them ends: 4 bytes
     a number, the lowest byte first. Before each entry are `gap` bytes that are not of it."""
 
     content: bytes
     ends: bytes
     zstd: bool = False
-    gap: Annotated[int, Meta(ge=0, le=PLAIN_BYTES_MAX)] = 0
+    gap: Annotated[int, Meta(ge=0, le=GAP_MAX)] = 0
 
 
 def in_one_piece(packed: Packed) -> InOnePiece:

@@ -29,7 +29,7 @@ from tenure.store.embedded import checkpoint, sqlite, writer
 from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY, QUEUES, SHORT, Configured, Ended, Enqueued, Leased, Ledger, settle_all
 from tests.crash.disk import Disk
-from tests.packing import FORMS, in_form
+from tests.packing import CHUNK_FORMS, FORMS, in_form
 
 START = Now(1_700_000_000_000, 5_000)
 LEASE_MS = 3_600_000
@@ -141,7 +141,7 @@ class Workload:
             items = range(first, first + size)
             own = None if keys is None else [keys[item] for item in items]
             batch = Batch(Options(call.queue), [call.payload(item) for item in items], keys=own)
-            batch = in_form(batch, self._chance.randrange(FORMS))
+            batch = in_form(batch, self._chance.randrange(CHUNK_FORMS))
             await self._store.load(EVERYBODY, Load(STAGE, f"load-{name}", 0, "w", chunk, batch), self.now)
             first += size
             if self._chance.random() < 0.3:

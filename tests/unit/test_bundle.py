@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, PayloadTooLarge
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
-from tenure.core.packed import Packed
+from tenure.core.packed import Packed, Texts
 from tenure.core.request import (
     ABORT,
     CANCEL,
@@ -38,7 +39,7 @@ from tenure.engine.enqueue import BUNDLE_MAX, BUNDLE_MIN
 from tenure.engine.page import sheet
 from tenure.engine.redo import VERSION, VERSION_BATCHES, VERSION_QUOTING
 from tenure.engine.restore import Restore
-from tests.packing import FORMS, in_form, in_one_piece
+from tests.packing import CHUNK_FORMS, FORMS, gapped, in_form, in_one_piece
 
 SECRET = bytes(32)
 START = Now(1_700_000_000_000, 0)
@@ -53,7 +54,8 @@ def batch(first: int, count: int) -> Batch:
 
 def load(engine: Engine, sizes: list[int], name: str = "load", first: int = 0) -> None:
     for chunk, size in enumerate(sizes):
-        engine.load(CONTEXT, Load(STAGE, name, 0, "w", chunk, in_form(batch(first, size), chunk)), START)
+        staged = in_form(batch(first, size), chunk % CHUNK_FORMS)
+        engine.load(CONTEXT, Load(STAGE, name, 0, "w", chunk, staged), START)
         first += size
     publish(engine, name)
 
@@ -477,7 +479,44 @@ def test_checkpoint_reads_jobs_and_makes_none() -> None:
     assert sheet(engine._w, 0).facts == saved.facts
 
 
+def test_chunk_with_gaps_is_refused() -> None:
+    engine = Engine(SECRET, 1, START)
+    contents = [b"a", b"b"]
+    keys = Texts(gapped(contents, 1))
+    for name, staged in (
+        ("payloads", Batch(OPTIONS, gapped(contents, 1))),
+        ("keys", Batch(OPTIONS, cast("list[bytes | Blob]", contents), keys=keys)),
+    ):
+        with pytest.raises(InvalidRequest, match=f"{name}: 1 is not accepted; a chunk has no gap"):
+            engine.load(CONTEXT, Load(STAGE, "load", 0, "w", 0, staged), START)
+    assert engine._w.loads == {}
+
+
+def held_bytes(engine: Engine) -> int:
+    """Of payloads that are kept for jobs that are not made yet."""
+    bundles = {bundle for page in engine._w.index._pages.values() for bundle in page.bundles or ()}
+    held = [bundle.batch.payloads for bundle in bundles]
+    return sum(
+        len(each.content) if isinstance(each, Packed) else len(b"".join(cast("list[bytes]", each))) for each in held
+    )
+
+
+@pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("form", range(FORMS))
+def test_payloads_of_a_batch_are_gone_with_their_jobs(form: int, is_written: bool) -> None:
+    """However few of its jobs are left: the bounds on bytes count what is there."""
+    written = Written()
+    engine = written.engine
+    payloads = [b"x" * 1_000] * BUNDLE_MAX + [b"y"] * BUNDLE_MIN
+    engine.enqueue(CONTEXT, in_form(Batch(OPTIONS, payloads), form), START)
+    if is_written:
+        written.note()
+    assert engine.claim(CONTEXT, bound.make_claim(("default",), 1, 0, "w"), START).ids
+    assert held_bytes(engine) <= BUNDLE_MIN * (1 + 6)
+    assert unmade(engine) == BUNDLE_MIN
+
+
+@pytest.mark.parametrize("form", range(CHUNK_FORMS))
 def test_key_of_a_job_that_is_gone_is_met_in_a_load(form: int) -> None:
     engine = Engine(SECRET, 1, START)
     gone = engine.enqueue(CONTEXT, batch(30, 1), START).ids[0]

@@ -7,8 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenure.core import packed as module
 from tenure.core.error import InvalidRequest
-from tenure.core.packed import OPENED_MAX, PLAIN_BYTES_MAX, Packed, Texts, compressed, ends_of, pack, pack_texts
+from tenure.core.packed import (
+    GAP_MAX,
+    OPENED_MAX,
+    PLAIN_BYTES_MAX,
+    Packed,
+    Texts,
+    compressed,
+    ends_of,
+    pack,
+    pack_texts,
+)
 from tenure.wire.piece import in_one_piece, packed_of
 from tests.packing import gapped, squeezed, zstd
 
@@ -35,9 +46,31 @@ def test_what_stands_between_entries_is_not_of_them(contents: list[bytes], gap: 
         assert packed.bytes == sum(map(len, contents))
 
 
-def test_gap_is_not_negative_and_no_entry_is_shorter_than_it() -> None:
-    with pytest.raises(InvalidRequest, match="gap"):
-        Packed(b"", b"", False, -1)
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=30), st.integers(0, 9), st.data())
+def test_part_has_some_of_the_entries_and_nothing_else(contents: list[bytes], gap: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, len(contents) - 1))
+    count = data.draw(st.integers(1, len(contents) - first))
+    wanted = contents[first : first + count]
+    plain = gapped(contents, gap)
+    for packed in (plain, squeezed(plain)):
+        part = packed.part(first, count)
+        assert list(part) == wanted
+        assert (len(part.content), part.gap) == (sum(map(len, wanted)) + gap * count, gap)
+        assert (part.bytes, part.longest) == (sum(map(len, wanted)), max(map(len, wanted)))
+
+
+def test_column_that_rests_is_not_kept() -> None:
+    kept = squeezed(pack([b"x" * 5_000]))
+    assert list(kept) == [b"x" * 5_000]
+    assert any(opened is kept for opened in module._opened)
+    kept.rest()
+    assert not any(opened is kept for opened in module._opened)
+
+
+def test_gap_has_bounds_and_no_entry_is_shorter_than_it() -> None:
+    for gap in (-1, GAP_MAX + 1):
+        with pytest.raises(InvalidRequest, match="gap"):
+            Packed(b"", b"", False, gap)
     with pytest.raises(InvalidRequest, match="ends before it begins"):
         Packed(b"abcde", ends_of([3, 2]), False, 3)
 

@@ -1,5 +1,6 @@
 """What a durable store answers without a wait, and when it does not."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,22 @@ async def test_who_gave_up_is_not_told_and_the_job_is_left_for_others(tmp_path: 
     assert isinstance(store.claim_or_wait(Context(), PULL, START, told_to(said)), Claimed)
     await store.close()
     assert said == []
+
+
+@pytest.mark.parametrize("durability", ["relaxed", "fsync"])
+async def test_job_that_one_cannot_be_told_of_goes_to_the_next_who_waits(durability: str, tmp_path: Path) -> None:
+    store = await opened(tmp_path / "jobs.db", durability)
+    told: asyncio.Future[Claimed] = asyncio.get_running_loop().create_future()
+
+    def broken(_claimed: object, _error: object) -> None:
+        raise RuntimeError("broken")
+
+    for tell in (broken, broken, lambda claimed, _error: told.set_result(claimed)):
+        assert store.claim_or_wait(Context(), PULL, START, tell) is not None
+    answers = await store.enqueue(Context(), ONE, START)
+    async with asyncio.timeout(20):
+        assert (await told).ids == answers.ids
+    await store.close()
 
 
 async def test_wait_ends_with_its_time_or_with_the_store(tmp_path: Path) -> None:

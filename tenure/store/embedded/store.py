@@ -156,9 +156,14 @@ class EmbeddedStore:
         return self._engine.drain_outbox()
 
     def _untaken(self, answer: object) -> None:
-        """Nobody waits for this answer any more."""
+        """Nobody waits for this answer any more; somebody else may, and is told when this step is over."""
         if isinstance(answer, Claimed) and answer.ids and self._opened is not None:
-            self._engine.give_back(answer, self._now)
+            self._opened.give_back(answer, self._now)
+            asyncio.get_running_loop().call_soon(self._deliver_rest)
+
+    def _deliver_rest(self) -> None:
+        if self._opened is not None:
+            self._deliver(self._now)
 
     def _hand_out(self, outbox: list[tuple[int, object]]) -> None:
         for ticket, answer in outbox:

@@ -197,9 +197,15 @@ class Handler:
         """As `admit` and `at_once`, for a caller without any bounds whose role was looked at."""
         if self._prompt is None:
             return None
-        found = self._prompt.at_once(context, asked, self.clock())
-        if found is not None:
-            self.requests += 1
+        self.requests += 1
+        try:
+            found = self._prompt.at_once(context, asked, self.clock())
+        except Exception:
+            self._arm()
+            raise
+        if found is None:
+            self.requests -= 1  # it will be admitted
+        else:
             self._arm()
         return found
 

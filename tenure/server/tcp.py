@@ -16,7 +16,7 @@ from tenure.client.begun import begin
 from tenure.core.answer import Answers, Claimed
 from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
 from tenure.core.record import JobRecord
-from tenure.core.request import Batch
+from tenure.core.request import Batch, Claim
 from tenure.core.state import STATE_NAMES
 from tenure.core.tenant import PRODUCER, WORKER, Context
 from tenure.server.auth import Gate
@@ -34,7 +34,6 @@ from tenure.wire.quick import (
     MISSES_MAX,
     PULL,
     PUSH,
-    PlainPull,
     PlainPush,
     PulledPlain,
     PushedPlain,
@@ -108,7 +107,6 @@ class Connection(asyncio.Protocol):
         self._backlog: deque[bytes] = deque()
         self._calls: dict[object, asyncio.Task[None] | _Later] = {}
         self._ordered = False  # a command without an id is under way
-        self._unnamed = 0
         self._reads = True
         self._is_full = False  # the peer does not read what it is sent
         self._has_room = asyncio.Event()  # for those who wait until it does
@@ -220,45 +218,50 @@ class Connection(asyncio.Protocol):
         try:
             message = read_plainly(body)
             if isinstance(message, PlainPush):
-                done = caller.roles & PRODUCER and self._push(speech, context, message)
+                role = PRODUCER
+                asked: Batch | Claim = Batch(speech.plain(message.queue), [bytes(message.data)])
             else:
-                done = not message.timeout and caller.roles & WORKER and self._pull(speech, context, message)
+                role = 0 if message.timeout else WORKER
+                asked = work.plain_claim(speech, message.queue, self._own_name)
         except (*NONSENSE, Error):
             self._misses[kind] += 1
             return False
         self._misses[kind] = 0
-        return bool(done)
+        if not caller.roles & role:
+            return False
+        if isinstance(asked, Batch):
+            return self._push(speech, context, message.reqId, asked)
+        return self._pull(speech, context, message.reqId, asked)
 
-    def _push(self, speech: Speech, context: Context, message: PlainPush) -> bool:
-        """Raises when what it asks for is nothing that can be asked for."""
-        batch = Batch(speech.plain(message.queue), [bytes(message.data)])
+    def _push(self, speech: Speech, context: Context, id: str | int, batch: Batch) -> bool:
+        """Whether it was answered."""
         try:
             answers: Answers | None = self._handler.quickly(context, batch)
-            fields = None if answers is None or not answers.other else speech.one(answers)
+            if answers is None:
+                return False
+            if not answers.other:
+                state = speech.state(STATE_NAMES[answers.state])
+                said = encode_quickly(PushedPlain(True, answers.ids[0], state, False, id))
+                self._handler.note(self._door.name, "PUSH", "ok")
+                self._send(said)
+                return True
+            fields = speech.one(answers)
         except Exception as error:
-            answers, fields = None, _failed("PUSH", error)
-        if fields is not None:
-            self._say(speech, "PUSH", message.reqId, fields)
-            return True
-        if answers is None:
-            return False
-        self._handler.note(self._door.name, "PUSH", "ok")
-        state = speech.state(STATE_NAMES[answers.state])
-        self._send(encode_quickly(PushedPlain(True, answers.ids[0], state, False, message.reqId)))
+            fields = _failed("PUSH", error)
+        self._say(speech, "PUSH", id, fields)
         return True
 
-    def _pull(self, speech: Speech, context: Context, message: PlainPull) -> bool:
+    def _pull(self, speech: Speech, context: Context, id: str | int, claim: Claim) -> bool:
         """As `_push`."""
-        claim = work.plain_claim(speech, message.queue, self._own_name)
         try:
             found: Claimed | None = self._handler.quickly(context, claim)
         except Exception as error:
-            self._say(speech, "PULL", message.reqId, _failed("PULL", error))
+            self._say(speech, "PULL", id, _failed("PULL", error))
             return True
         if found is None:
             return False
         self._note_name(self._own_name, speech)
-        self._pulled(speech, message.reqId, found)
+        self._pulled(speech, id, found)
         return True
 
     def _pulled(self, speech: Speech, id: str | int, found: Claimed) -> None:
@@ -267,6 +270,8 @@ class Connection(asyncio.Protocol):
         try:
             job = work.leased(speech, found, 0) if found.ids else None
             said = encode_quickly(PulledPlain(True, job, id))
+            if len(said) > limit.MESSAGE_BYTES_MAX:
+                raise PayloadTooLarge(len(said), limit.MESSAGE_BYTES_MAX, "answer")
         except Exception as error:
             handler.give_back_soon(found)
             self._say(speech, "PULL", id, _failed("PULL", error))
@@ -317,14 +322,9 @@ class Connection(asyncio.Protocol):
 
     def _keep(self, id: object, call: "asyncio.Task[None] | _Later", is_wait: bool) -> object:
         """Note that it waits for something; answers under which key."""
-        key = id
         if id is None:
             self._ordered = True
-            self._unnamed += 1
-            key = ("unnamed", self._unnamed)
-        elif id in self._calls:
-            key = (id, self._unnamed)
-            self._unnamed += 1
+        key = object() if id is None or id in self._calls else id
         self._calls[key] = call
         if is_wait:
             self._waits.add(key)

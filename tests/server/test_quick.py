@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tenure.server import tcp
 from tenure.store.embedded.sqlite import SqliteStore
-from tenure.wire import work
+from tenure.wire import limit, work
 from tenure.wire.quick import MISSES_MAX, PULL, PUSH
 from tests.server.house import House, serving, token
 from tests.server.talk import FRAMES, JSON_FRAMES, LINES, Talk, encode
@@ -92,11 +93,16 @@ async def test_refusal_is_said_once_and_stores_nothing(house: House, monkeypatch
 
 async def test_requests_are_counted_as_on_the_long_way(house: House) -> None:
     talk = await ready(house)
+    await talk.do("TENANT", tenant="default", changes={"queues_max": 2})
     handler = house.server.handler
     before, requests = handler.answered.get(("tcp", "PUSH", "ok"), 0), handler.requests
     await talk.do("PUSH", queue="mail", data=1, reqId=1)
     assert handler.answered["tcp", "PUSH", "ok"] == before + 1
     assert handler.requests == requests + 1
+    for more in ({}, {"priority": 0}):
+        assert await talk.refused("PUSH", queue="third", data=1, reqId=1, **more) == "Overloaded"
+    assert handler.answered["tcp", "PUSH", "Overloaded"] == 2
+    assert handler.requests == requests + 3
 
 
 async def test_token_with_bounds_is_checked_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +162,38 @@ async def test_failure_inside_is_answered(house: House, monkeypatch: pytest.Monk
         assert (answer["ok"], answer["code"], answer["reqId"]) == (False, "Internal", 9)
 
 
+async def test_what_cannot_be_answered_is_not_done_twice(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = await ready(house)
+
+    def broken(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(tcp, "encode_quickly", broken)
+    answer = await talk.ask("PUSH", queue="mail", data=1, reqId=9)
+    assert (answer["ok"], answer["code"], answer["reqId"]) == (False, "Internal", 9)
+    assert (await talk.do("COUNT", queue="mail"))["count"] == 1
+
+
+@pytest.mark.parametrize("fields", [{}, {"lease": 0}], ids=["short", "long"])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_job_that_is_too_large_to_be_said_goes_back(
+    fields: dict[str, Any], waits: bool, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, other = await ready(house), await house.talk(FRAMES)
+    with monkeypatch.context() as patch:
+        patch.setattr(limit, "MESSAGE_BYTES_MAX", 1_000)
+        if waits:
+            talk.send("PULL", queue="mail", timeout=60_000, reqId=9, **fields)
+            await until_waiting(house)
+        id = (await other.do("PUSH", queue="mail", data=bytes(2_000), reqId=1))["id"]
+        if not waits:
+            talk.send("PULL", queue="mail", timeout=0, reqId=9, **fields)
+        answer = await talk.receive()
+    assert (answer["ok"], answer["code"], answer["reqId"]) == (False, "PayloadTooLarge", 9)
+    await house.server.handler.settled()
+    assert (await talk.do("PULL", queue="mail", timeout=0, reqId=1))["job"]["id"] == id
+
+
 async def test_pulled_job_is_that_of_the_long_way(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     talk = await ready(house)
     for _ in range(2):
@@ -206,12 +244,16 @@ async def test_who_may_not_pull_is_told_so() -> None:
         assert house.server.handler.answered["tcp", "PULL", "Forbidden"] == 1
 
 
+async def until_waiting(house: House) -> None:
+    while not house.server.handler.store._waiting:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+
+
 async def wait_and_wake(waits: Talk, house: House, **fields: Any) -> dict[str, Any]:
     """What a pull is told that waits when a job is pushed."""
     other = await house.talk(FRAMES)
     waits.send("PULL", queue="later", timeout=60_000, **fields)
-    while not house.server.handler.store._waiting:  # type: ignore[attr-defined]
-        await asyncio.sleep(0)
+    await until_waiting(house)
     await other.do("PUSH", queue="later", data={"to": "a"}, timeout=5_000, reqId=1)
     return await waits.receive()
 

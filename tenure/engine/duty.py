@@ -40,7 +40,7 @@ from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, IdempotencyKey, Job, Lease
-from tenure.engine.load import has_let_in, let_in, let_in_run, mark_load
+from tenure.engine.load import has_let_in, let_go_of_all_room, let_go_of_room, let_in, let_in_run, mark_load
 from tenure.engine.parking import settle_limits, top_up
 from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
 from tenure.engine.query import matches
@@ -306,6 +306,7 @@ def _forget_load(w: World, alarm: Alarm) -> None:
     del w.load_names[int(alarm.id)]
     if staged is not None:
         w.staged_jobs -= staged.jobs
+        let_go_of_all_room(w, staged)
         mark_load(w, staged)
         let_go_of_load(w, staged)
         del w.loads[name]
@@ -486,6 +487,7 @@ def _publish(w: World, owed: Owed, budget: i64) -> i64:
         if owed.at >= count:
             owed.batches.pop(0)
             owed.at = 0
+            let_go_of_room(w, staged, key)
     if not owed.batches:
         has_let_in(w, staged)
         w.owed.popleft()

@@ -17,7 +17,8 @@ from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
 from tenure.engine.check import check_content
 from tenure.engine.enqueue import enqueue_one, spec_of_run, take_bundle, take_run
 from tenure.engine.past import bring_in, check_pasts
-from tenure.engine.staged import Given, Key, Measured, Staged, numbers
+from tenure.engine.room import keep_room, overload_by
+from tenure.engine.staged import Given, Key, Measured, Share, Staged, numbers, shares_of
 from tenure.engine.world import DAY_MS, HOUR_MS, OWED_PUBLISH, Owed, World
 
 PUBLISHED_MS = 7 * DAY_MS
@@ -66,9 +67,10 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     before = len(staged.chunks[key].payloads) if staged is not None and key in staged.chunks else 0
     if w.jobs + w.staged_jobs + count - before > w.settings.jobs_max:
         raise Overloaded(f"the store ({int(w.settings.jobs_max)} jobs)", 1_000)
+    if staged is None and len(w.loads) >= LOADS_MAX:
+        raise Overloaded(f"the store ({LOADS_MAX} loads, published ones for 7 days included)", HOUR_MS)
+    shares = _take_room(w, tenant, [] if staged is None else staged.kept.get(key, []), batch)
     if staged is None:
-        if len(w.loads) >= LOADS_MAX:
-            raise Overloaded(f"the store ({LOADS_MAX} loads, published ones for 7 days included)", HOUR_MS)
         staged = Staged(w.next_alarm_id(), tenant, request.load_id)
         w.loads[(tenant, request.load_id)] = staged
         w.load_names[int(staged.number)] = (tenant, request.load_id)
@@ -78,6 +80,7 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     if before:
         let_go_all(w, staged.chunks[key].payloads)
     staged.chunks[key] = batch
+    staged.kept[key] = shares
     staged.measured[key] = Measured(batch)
     _rest(batch)
     w.journal.mark((journal.LOAD, tenant, request.load_id))
@@ -88,6 +91,31 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
     w.staged_jobs += count - before
     staged.rows = staged.jobs
     return report(staged)
+
+
+def _take_room(w: World, tenant: str, instead: list[Share], batch: Batch) -> list[Share]:
+    """For a chunk, in the place of one that was there. An import brings what there was, whatever the limits are."""
+    if batch.pasts is not None:
+        keep_room(w, tenant, instead, -1)
+        return []
+    shares = shares_of(batch)
+    keep_room(w, tenant, instead, -1)
+    overloaded = overload_by(w, tenant, shares)
+    if overloaded is not None:
+        keep_room(w, tenant, instead, 1)
+        raise overloaded
+    keep_room(w, tenant, shares, 1)
+    return shares
+
+
+def let_go_of_room(w: World, staged: Staged, key: Key) -> None:
+    """The chunk was let in, or will not be."""
+    keep_room(w, staged.tenant, staged.kept.pop(key, []), -1)
+
+
+def let_go_of_all_room(w: World, staged: Staged) -> None:
+    for key in list(staged.kept):
+        let_go_of_room(w, staged, key)
 
 
 def _check_chunk(w: World, batch: Batch) -> i64:
@@ -167,6 +195,7 @@ def _publish(w: World, tenant: str, request: Load) -> LoadReport:
         if key not in chosen:
             w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
             let_go_all(w, staged.chunks[key].payloads)
+            let_go_of_room(w, staged, key)
     staged.chunks = {key: staged.chunks[key] for key in chosen}
     staged.measured = {key: staged.measured[key] for key in chosen if key in staged.measured}
     staged.published = True
@@ -293,6 +322,7 @@ def _abort(w: World, tenant: str, load_id: str) -> LoadReport:
     if staged.published:
         raise Conflict(f"load {load_id} is published already", 0)
     w.staged_jobs -= staged.jobs
+    let_go_of_all_room(w, staged)
     if staged.alarm is not None:
         w.wall.cancel(staged.alarm)
     mark_load(w, staged)
@@ -325,11 +355,19 @@ def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -
 def go_on_publishing(w: World, staged: Staged, fact: dict[str, object]) -> None:
     if staged.done and staged.chunks:
         w.spent_loads.append(staged)
-    if not staged.published or staged.done:
+    if staged.done:
         return
-    batches = list(staged.chunks.values())
+    keys = list(staged.chunks)
+    if staged.published:
+        keys = keys[len(keys) - cast("int", fact["left"]) :]
+    for key in keys:
+        batch = staged.chunks[key]
+        staged.kept[key] = [] if batch.pasts is not None else shares_of(batch)
+        keep_room(w, staged.tenant, staged.kept[key], 1)
+    if not staged.published:
+        return
     owed = Owed(OWED_PUBLISH, staged.number)
-    owed.batches = batches[len(batches) - cast("int", fact["left"]) :]
+    owed.batches = [staged.chunks[key] for key in keys]
     owed.at = cast("int", fact["at"])
     for given in staged.given.values():
         for source, id in zip(numbers(given.sources), numbers(given.ids), strict=True):

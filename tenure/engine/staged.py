@@ -5,6 +5,7 @@ from typing import cast
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from tenure.core.blob import Blob
 from tenure.core.packed import Packed, Texts
 from tenure.core.request import Batch
 from tenure.engine.alarm import Alarm
@@ -87,6 +88,49 @@ def _codes_of(batch: Batch) -> vec[i64]:
     return codes
 
 
+class Share:
+    """What is staged for a queue, or for all queues of a tenant."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.jobs: i64 = 0
+        self.bytes: i64 = 0
+        self.held: i64 = 0  # of them, those in memory
+
+    def add(self, content: object) -> None:
+        self.jobs += 1
+        if isinstance(content, Blob):
+            self.bytes += content.size
+        elif isinstance(content, bytes):
+            self.bytes += len(content)
+            self.held += len(content)
+
+
+def shares_of(batch: Batch) -> list[Share]:
+    """By queue."""
+    payloads = batch.payloads
+    each = batch.each
+    if each is None:
+        share = Share(batch.options.queue)
+        if isinstance(payloads, Packed):
+            share.jobs = payloads.count
+            share.bytes = payloads.bytes
+            share.held = payloads.bytes
+        else:
+            for payload in payloads:
+                share.add(payload)
+        return [share]
+    shares: dict[str, Share] = {}
+    for at, content in enumerate(payloads):
+        queue = each[at].queue
+        found = shares.get(queue)
+        if found is None:
+            found = Share(queue)
+            shares[queue] = found
+        found.add(content)
+    return list(shares.values())
+
+
 class Staged:
     """A load: what was staged, by part, writing and chunk; after publication, what came of it."""
 
@@ -108,6 +152,7 @@ class Staged:
         self.alarm: Alarm | None = None
         self.given: dict[Key, Given] = {}
         self.ids: dict[int, int] = {}  # of an import that is being let in: old id -> new id
+        self.kept: dict[Key, list[Share]] = {}  # room for chunks that are not let in yet; none for those of an import
 
     def measure(self, key: Key) -> Measured:
         measured = self.measured.get(key)

@@ -24,7 +24,7 @@ from tenure.engine.job import IdempotencyKey, Job, Spec
 from tenure.engine.journal import Entity, Journal
 from tenure.engine.keys import Keys
 from tenure.engine.line import Line, Members, Order
-from tenure.engine.staged import Staged
+from tenure.engine.staged import Share, Staged
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -458,6 +458,8 @@ class World:
         self.jobs: i64 = 0  # live
         self.bytes: i64 = 0  # of their payloads, in memory
         self.staged_jobs: i64 = 0
+        self.kept: dict[tuple[str, str], Share] = {}  # by tenant and queue, for what is staged; "" is all its queues
+        self.kept_held: i64 = 0  # bytes in memory, of all of them
         self.loaded_ms: i64 = 0  # when a load last grew or was let in, of the elapsed time
         self.terminal_jobs: i64 = 0
         self.terminal_bytes: i64 = 0

@@ -516,6 +516,44 @@ def test_payloads_of_a_batch_are_gone_with_their_jobs(form: int, is_written: boo
     assert unmade(engine) == BUNDLE_MIN
 
 
+def kept(engine: Engine) -> dict[tuple[str, str], tuple[int, int, int]]:
+    return {name: (int(share.jobs), int(share.bytes), int(share.held)) for name, share in engine._w.kept.items()}
+
+
+def test_room_that_is_kept_for_a_load_is_kept_after_a_restart() -> None:
+    written = Written()
+    engine = written.engine
+    mixed = [OPTIONS, Options(queue="other")] * 5
+    engine.load(CONTEXT, Load(STAGE, "waits", 0, "w", 0, Batch(OPTIONS, [b"xyz"] * 10, each=mixed)), START)
+    for chunk, size in enumerate((1_500, 40)):
+        engine.load(CONTEXT, Load(STAGE, "goes", 0, "w", chunk, in_form(batch(0, size), chunk)), START)
+    tenant = CONTEXT.tenant
+    before = kept(engine)
+    assert before[tenant, "other"] == (5, 15, 15)
+    assert before[tenant, ""][0] == 10 + 1_500 + 40
+    written.note()
+    assert kept(written.again()) == before
+    engine.load(CONTEXT, Load(PUBLISH, "goes", parts={0: "w"}), START)
+    assert engine._w.owed, "a part of it is to be let in yet"
+    written.note()
+    going = kept(engine)
+    assert going[tenant, ""][0] in (10 + 1_500 + 40, 10 + 40)
+    assert kept(written.again()) == going
+    while engine._w.owed:
+        engine.tick(START)
+    written.note()
+    for each in (engine, written.again()):
+        assert kept(each) == {
+            (tenant, ""): (10, 30, 30),
+            (tenant, "default"): (5, 15, 15),
+            (tenant, "other"): (5, 15, 15),
+        }
+        assert each._w.kept_held == 30
+        each.load(CONTEXT, Load(ABORT, "waits"), START)
+        assert (kept(each), each._w.kept_held) == ({}, 0)
+        assert each.verify() == []
+
+
 @pytest.mark.parametrize("form", range(CHUNK_FORMS))
 def test_key_of_a_job_that_is_gone_is_met_in_a_load(form: int) -> None:
     engine = Engine(SECRET, 1, START)

@@ -1,9 +1,9 @@
 """Section 4: loads. Staged out of sight, published whole and once, or gone."""
 
-from tenure.core.error import Error, InvalidRequest
+from tenure.core.error import Error, InvalidRequest, Overloaded
 from tenure.core.packed import pack, pack_texts
 from tenure.core.record import LoadReport
-from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Filter, Load
+from tenure.core.request import ABORT, PUBLISH, READ, STAGE, STORE, Filter, Load
 from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.registry import behaviour
 from tenure.store.behaviour.rig import DAY, GLOBEX, HOUR, Rig
@@ -141,6 +141,78 @@ async def load_counts_its_duplicates(rig: Rig) -> None:
     report = await publish(rig, {0: "w"})
     assert (report.rows, report.new, report.duplicates) == (2, 1, 1)
     assert await rig.line() == [b"there", b"b"]
+
+
+@behaviour(4, needs=NEEDS)
+async def limit_on_jobs_of_a_queue_holds_for_a_load(rig: Rig) -> None:
+    await rig.set_queue(jobs_max=3)
+    await stage(rig, [b"a", b"b"])
+    error = await refused(Overloaded, stage(rig, [b"c", b"d"], chunk=1))
+    assert error.retryable
+    await stage(rig, [b"c", b"d"], chunk=1, queue="other")
+    await rig.enqueue()
+    await refused(Overloaded, rig.enqueue())
+    report = await publish(rig, {0: "w"})
+    assert (report.new, report.refused) == (4, 0)
+    assert await rig.count() == {"ready": 3}
+    await refused(Overloaded, rig.enqueue())
+
+
+@behaviour(4, needs=NEEDS)
+async def limit_on_jobs_of_a_tenant_holds_for_a_load(rig: Rig) -> None:
+    await rig.set_tenant(jobs_max=3)
+    await stage(rig, [b"a", b"b"], queue="one")
+    await refused(Overloaded, stage(rig, [b"c", b"d"], chunk=1, queue="two"))
+    await rig.enqueue(queue="three")
+    await refused(Overloaded, rig.enqueue(queue="three"))
+    await rig.enqueue(tenant=GLOBEX)
+    assert (await publish(rig, {0: "w"})).new == 2
+
+
+@behaviour(4, needs=NEEDS)
+async def limit_on_bytes_holds_for_a_load(rig: Rig) -> None:
+    await rig.set_queue("narrow", bytes_max=2_000)
+    await rig.set_tenant(bytes_max=5_000)
+    await rig.configure(STORE, "", bytes_max=8_000)
+    thousand = b"x" * 1_000
+    await refused(Overloaded, stage(rig, [thousand] * 3, queue="narrow"))
+    await stage(rig, [thousand] * 2, queue="narrow")
+    await refused(Overloaded, rig.enqueue(thousand, queue="narrow"))
+    await refused(Overloaded, stage(rig, [thousand] * 4, chunk=1))
+    await stage(rig, [thousand] * 3, chunk=1)
+    await refused(Overloaded, rig.enqueue(thousand))
+    batch = rig.batch([thousand] * 4, each=None, atomic=False)
+    await refused(Overloaded, rig.load(Load(STAGE, "load", batch=batch), tenant=GLOBEX))
+    await refused(Overloaded, rig.enqueue(b"x" * 4_000, tenant=GLOBEX))
+    await rig.enqueue(b"x" * 3_000, tenant=GLOBEX)
+    assert (await publish(rig, {0: "w"})).new == 5
+    await refused(Overloaded, rig.enqueue(thousand))
+
+
+@behaviour(4, needs=NEEDS)
+async def what_is_not_let_in_makes_room(rig: Rig) -> None:
+    await rig.set_queue(jobs_max=3)
+    await stage(rig, [b"a", b"b", b"c"])
+    await stage(rig, [b"a", b"b"])  # in its place
+    await stage(rig, [b"c"], writing="other")
+    await refused(Overloaded, rig.enqueue())
+    await rig.load(Load(ABORT, "load"))
+    await rig.enqueue_ids([b"x"])
+    await stage(rig, [b"a"])
+    await stage(rig, [b"a"], writing="other")
+    await refused(Overloaded, rig.enqueue())
+    assert (await publish(rig, {0: "w"})).new == 1
+    await rig.enqueue()
+    await refused(Overloaded, rig.enqueue())
+
+
+@behaviour(4, needs=NEEDS)
+async def load_that_is_left_makes_room(rig: Rig) -> None:
+    await rig.set_queue(jobs_max=1)
+    await stage(rig, [b"a"])
+    await refused(Overloaded, rig.enqueue())
+    await rig.advance(DAY)
+    await rig.enqueue()
 
 
 @behaviour(4, needs=NEEDS)

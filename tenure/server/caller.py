@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tenure.core.clock import Now
 from tenure.core.error import Forbidden, RateLimited, Unauthenticated
-from tenure.core.tenant import ALL_ROLES, ANY_TENANT, DEFAULT_TENANT, ROLE_NAMES
+from tenure.core.tenant import ALL_ROLES, ANY_TENANT, DEFAULT_TENANT, ROLE_NAMES, Context
 
 ALL_QUEUES = ("*",)
 
@@ -33,6 +33,7 @@ class Caller:
         self.reaches_all_tenants = ANY_TENANT in grant.tenants
         self.is_free = grant.queues == ALL_QUEUES  # of any bound on queues
         self.is_bounded = bool(grant.rate or until_ms)  # in how often, or how long
+        self.plain: Context | None = None  # of requests that say nothing but what they ask for, once there was one
         self._rate = grant.rate
         self._clock = clock
         self._until_ms = until_ms

@@ -92,6 +92,9 @@ class Asked:
         self.trace = trace
 
 
+PLAIN = Asked()  # nothing
+
+
 def may_wait(call: Call) -> bool:
     """For something to happen: such a call is ended when the server stops."""
     return call.verb == "claim" or (call.verb in WAITS and call.arguments[-1] > 0)
@@ -168,6 +171,13 @@ class Handler:
         self._arm()
 
     def context(self, caller: Caller, asked: Asked) -> Context:
+        if asked is not PLAIN:
+            return self._context(caller, asked)
+        if caller.plain is None:
+            caller.plain = self._context(caller, asked)
+        return caller.plain
+
+    def _context(self, caller: Caller, asked: Asked) -> Context:
         if asked.durability:
             self._check_durability(asked.durability)
         return Context(

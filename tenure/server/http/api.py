@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from tenure.core.answer import Answers, Extended
 from tenure.core.error import Error, Internal, PayloadTooLarge, Unavailable
 from tenure.server.caller import Caller
-from tenure.server.handler import Asked, Handler, may_wait
+from tenure.server.handler import PLAIN, Asked, Handler, may_wait
 from tenure.server.http.guard import Guard
 from tenure.server.http.metric import Metrics
 from tenure.server.http.read import Leaf, leaves
@@ -128,8 +128,12 @@ class Api:
         return made
 
     async def ask(self, caller: Caller, message: Any, headers: dict[bytes, bytes], call: Call, receive: Receive) -> Any:
-        trace = headers.get(b"traceparent", b"").decode("latin-1")
-        asked = Asked(message.tenant, message.tenants, message.op_id, message.durability, 0, trace)
+        trace = headers.get(b"traceparent")
+        if trace or message.tenant or message.tenants or message.op_id or message.durability:
+            said = "" if trace is None else trace.decode("latin-1")
+            asked = Asked(message.tenant, message.tenants, message.op_id, message.durability, 0, said)
+        else:
+            asked = PLAIN
         asking = self._handler.execute(caller, asked, call)
         if may_wait(call):
             return await self._wait(asking, receive)

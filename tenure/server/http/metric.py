@@ -3,11 +3,14 @@
 Labels are bounded: commands and statuses are few, and of the queues the largest are named and the others added up.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import accumulate
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from tenure.server.handler import Handler
 
@@ -20,38 +23,53 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 class Metrics:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self.registry = CollectorRegistry(auto_describe=True)
-        self._seconds = Histogram(
-            "tenure_request_seconds",
-            "Time from a request's head to its answer over HTTP, what it waited included.",
-            ("command",),
-            registry=self.registry,
-            buckets=BUCKETS_S,
-        )
-        self._children: dict[str, Histogram] = {}
+        self._times: dict[str, _Times] = {}
 
     def note(self, command: str, outcome: str, seconds: float) -> None:
         """Of a request over HTTP."""
         self._handler.note("http", command, outcome)
-        child = self._children.get(command)
-        if child is None:
-            child = self._children[command] = self._seconds.labels(command)
-        child.observe(seconds)
+        times = self._times.get(command)
+        if times is None:
+            times = self._times[command] = _Times()
+        times.counts[bisect_left(BUCKETS_S, seconds)] += 1
+        times.total += seconds
 
     def show(self, counts: dict[str, dict[str, int]], with_figures: bool = False) -> bytes:
         """With the figures of all tenants together, for who reaches all of them."""
-        jobs = CollectorRegistry(auto_describe=False)
-        jobs.register(_Counted(self._handler, counts, with_figures))
-        return generate_latest(self.registry) + generate_latest(jobs)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Counted(self._handler, self._times, counts, with_figures))
+        return generate_latest(registry)
+
+
+class _Times:
+    """How long requests took: how many of them up to each bound, and together."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.total = 0.0
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """As Prometheus wants them: each has what those before it have."""
+        return list(zip((*map(floatToGoString, BUCKETS_S), "+Inf"), accumulate(self.counts), strict=True))
 
 
 class _Counted(Collector):
-    def __init__(self, handler: Handler, counts: dict[str, dict[str, int]], with_figures: bool) -> None:
+    def __init__(
+        self, handler: Handler, times: dict[str, _Times], counts: dict[str, dict[str, int]], with_figures: bool
+    ) -> None:
         self._handler = handler
+        self._times = times
         self._counts = counts
         self._figures = handler.figures if with_figures else ()
 
     def collect(self) -> Iterator[Metric]:
+        said = "Time from a request's head to its answer over HTTP, what it waited included."
+        seconds = HistogramMetricFamily("tenure_request_seconds", said, labels=("command",))
+        for command, times in self._times.items():
+            seconds.add_metric((command,), times.buckets(), times.total)
+        yield seconds
         labels = ("door", "command", "outcome")
         requests = CounterMetricFamily("tenure_requests", "Requests that were answered.", labels=labels)
         for key, count in self._handler.answered.items():

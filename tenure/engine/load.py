@@ -94,10 +94,7 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
 
 
 def _take_room(w: World, tenant: str, instead: list[Share], batch: Batch) -> list[Share]:
-    """For a chunk, in the place of one that was there. An import brings what there was, whatever the limits are."""
-    if batch.pasts is not None:
-        keep_room(w, tenant, instead, -1)
-        return []
+    """For a chunk, in the place of one that was there."""
     shares = shares_of(batch)
     keep_room(w, tenant, instead, -1)
     overloaded = overload_by(w, tenant, shares)
@@ -361,8 +358,7 @@ def go_on_publishing(w: World, staged: Staged, fact: dict[str, object]) -> None:
     if staged.published:
         keys = keys[len(keys) - cast("int", fact["left"]) :]
     for key in keys:
-        batch = staged.chunks[key]
-        staged.kept[key] = [] if batch.pasts is not None else shares_of(batch)
+        staged.kept[key] = shares_of(staged.chunks[key])
         keep_room(w, staged.tenant, staged.kept[key], 1)
     if not staged.published:
         return

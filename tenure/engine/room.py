@@ -40,6 +40,8 @@ def keep_room(w: World, tenant: str, shares: list[Share], sign: i64) -> None:
 
 def overload_by(w: World, tenant: str, shares: list[Share]) -> Overloaded | None:
     """Who has no room for a chunk to be staged; how many jobs the store has is looked at elsewhere."""
+    if not shares:
+        return None
     jobs: i64 = 0
     size: i64 = 0
     held: i64 = 0

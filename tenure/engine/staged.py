@@ -107,7 +107,9 @@ class Share:
 
 
 def shares_of(batch: Batch) -> list[Share]:
-    """By queue."""
+    """By queue. An import has none: it brings what there was, whatever the limits are."""
+    if batch.pasts is not None:
+        return []
     payloads = batch.payloads
     each = batch.each
     if each is None:

@@ -356,19 +356,28 @@ def _verify_shared(w: World, jobs: list[Job], found: Findings) -> None:
         )
     staged = sum(int(load.jobs) for load in w.loads.values())
     found.expect(w.staged_jobs == staged, f"store counts {int(w.staged_jobs)} staged jobs, has {staged}")
-    kept: dict[tuple[str, str], list[int]] = {}
-    for load in w.loads.values():
-        for share in [share for shares in load.kept.values() for share in shares]:
-            for queue in ("", share.queue):
-                total = kept.setdefault((load.tenant, queue), [0, 0])
-                total[0] += int(share.jobs)
-                total[1] += int(share.bytes)
-    said_kept = {name: [int(share.jobs), int(share.bytes)] for name, share in w.kept.items()}
-    found.expect(said_kept == kept, f"store keeps room for {said_kept}, loads need {kept}")
+    _verify_room(w, found)
     holders = count_blobs(w, jobs)
     for name in sorted({*holders, *w.blobs}):
         said, has = w.blobs.get(name, 0), holders.get(name, 0)
         found.expect(said == has, f"blob {name} counts {said} holders, has {has}")
+
+
+def _verify_room(w: World, found: Findings) -> None:
+    """That is kept for what is staged."""
+    kept: dict[tuple[str, str], list[int]] = {}
+    held = 0
+    for load in w.loads.values():
+        for shares in load.kept.values():
+            for share in shares:
+                held += int(share.held)
+                for queue in ("", share.queue):
+                    total = kept.setdefault((load.tenant, queue), [0, 0])
+                    total[0] += int(share.jobs)
+                    total[1] += int(share.bytes)
+    said = {name: [int(share.jobs), int(share.bytes)] for name, share in w.kept.items()}
+    found.expect(said == kept, f"store keeps room for {said}, loads need {kept}")
+    found.expect(w.kept_held == held, f"store keeps room for {int(w.kept_held)} bytes in memory, loads need {held}")
 
 
 def _verify_leases(jobs: list[Job], found: Findings) -> None:

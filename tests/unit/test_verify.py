@@ -17,6 +17,7 @@ from tenure.engine.holders import Holders
 from tenure.engine.idempotency import leave
 from tenure.engine.job import LINE, NOWHERE, Job, Lease, Side
 from tenure.engine.ring import deactivate
+from tenure.engine.staged import Share
 from tenure.engine.world import Group, Limit, Queue, Tenant, World
 
 NOW = Now(1_700_000_000_000, 5_000)
@@ -226,6 +227,16 @@ def ended_bytes_of_the_store(rig: Rig) -> None:
 @damage("store")
 def staged_jobs_of_the_store(rig: Rig) -> None:
     rig.w.staged_jobs += 1
+
+
+@damage("store keeps room")
+def room_that_is_kept_for_no_load(rig: Rig) -> None:
+    rig.w.kept["acme", "lined"] = Share("lined")
+
+
+@damage("store keeps room")
+def bytes_that_are_kept_for_no_load(rig: Rig) -> None:
+    rig.w.kept_held += 1
 
 
 @damage("tenant acme counts")

@@ -56,7 +56,7 @@ class _Wait(Wait):
     def done(self) -> bool:
         return self._told is None
 
-    def is_told(self, answer: object) -> bool:
+    def tell(self, answer: object) -> bool:
         """Whether somebody has the answer now."""
         told, self._told = self._told, None
         return told is not None and _tell(told, answer, None)
@@ -169,7 +169,7 @@ class EmbeddedStore:
         for ticket, answer in outbox:
             waiting = self._waiting.pop(ticket, None)
             if isinstance(waiting, _Wait):
-                if not waiting.is_told(answer):
+                if not waiting.tell(answer):
                     self._untaken(answer)
             elif waiting is not None and not waiting.done():
                 waiting.set_result(answer)

@@ -15,6 +15,7 @@ from tenure.cli.screen import show_count, show_json, show_line, show_size, show_
 from tenure.cli.session import Place, Session, choose_place, connected
 from tenure.cli.table import make_table
 from tenure.client.clock import read_clock
+from tenure.client.sync import SyncClient
 from tenure.core.error import Error, Forbidden, Unauthenticated
 
 OK, NOTE, WRONG = "ok", "note", "wrong"
@@ -115,8 +116,20 @@ def _place(session: Session) -> Iterator[Check]:
     held = f"{show_count(len(counts), 'queue')}, {show_count(jobs, 'job')}"
     yield Check("answers", OK, f"in {took_ms} ms: {held} (tenant {session.tenant})")
     yield _durability(session)
+    yield from _clock_of(client)
     lacks = [name for name, has in _capabilities(session).items() if has is False and name != "shared"]
     yield Check("capabilities", OK, f"{client.capabilities.name}: all" + (f" but {', '.join(lacks)}" if lacks else ""))
+
+
+def _clock_of(client: SyncClient) -> Iterator[Check]:
+    """The clock of the machine that owns the store."""
+    try:
+        stepped = client.configure("store", "").get("clock")
+    except Error:
+        return  # the token may not read the store's settings
+    if stepped:
+        fix = "run_at and expires_at follow the wall clock; let a time service keep it"
+        yield Check("store's clock", NOTE, str(stepped), fix)
 
 
 def _fix(error: Error) -> str:

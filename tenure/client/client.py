@@ -161,11 +161,6 @@ class Client:
     def capabilities(self) -> Capabilities:
         return self._store.capabilities
 
-    def beat(self, goes_on: bool = True) -> None:
-        """Said by whoever works in this loop, several times a second: a longer silence means that something blocked it,
-        and an embedded store takes none of that time for a lease's."""
-        self._driver.beat(goes_on)
-
     def listen(self, told: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Be told what a server says without being asked, such as {"event": "cancelled", "id": 7}, until the function
         that is returned is called. An embedded store says nothing."""

@@ -1,28 +1,37 @@
 """Keeps an embedded store's timers running: after each call it asks the store when to come again, and comes.
 
-Time in which a store cannot be reached does not count for leases. An embedded store cannot be reached while something
-blocks its loop, so whoever works in that loop says now and then that it runs (`beat`), and a longer silence is left out
-of the elapsed time.
+It also watches the clocks, four times a second. Time in which the loop did not run (the process was stopped, the
+machine slept, something blocked the loop) does not count for leases: it is added to `Now.left_out_ms`. And when the
+wall clock was set, the store is told at once: what is due by the wall may be due now.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from tenure.client.begun import begin
+from tenure.client.clock import read_clock
 from tenure.core.clock import Now
 from tenure.store.contract import Hosted, Prompt, Store
 
 TICK_MAX_MS = 60_000
+BEAT_S = 0.25
 BLOCKED_MS = 1_000  # since the last beat: then the loop has not run meanwhile
+STOPPED_MS = 5_000  # a longer silence is worth a line in the log
+STEP_MS = 1_000  # the wall clock was set when it is off by more than this
 SOON_S = 0.001  # after a call: what it has made due, and once for all calls until then; no answer waits for it
+
+log = logging.getLogger("tenure.store")
 
 
 class Driver:
     def __init__(self, store: Store, clock: Callable[[], Now]) -> None:
         self.store = store
         self._clock = clock
-        self._beat_ms = -1  # of the elapsed time; negative while nobody beats
+        self._beat_ms = -1  # when the loop was last seen to run, of the elapsed time; negative while nobody looks
         self._left_out_ms = 0
+        self._offset_ms = 0  # of the wall's time from the elapsed
+        self._beat: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._soon: asyncio.TimerHandle | None = None
         self._again = False
@@ -34,22 +43,53 @@ class Driver:
 
     def now(self) -> Now:
         now = self._clock()
-        if self._beat_ms >= 0 and now.elapsed_ms - self._beat_ms > BLOCKED_MS:
-            self._left_out_ms += now.elapsed_ms - self._beat_ms
-            self._beat_ms = now.elapsed_ms
-        return now if not self._left_out_ms else Now(now.wall_ms, now.elapsed_ms - self._left_out_ms)
+        if self._beat_ms >= 0:
+            passed_ms = now.elapsed_ms - self._beat_ms
+            if passed_ms > BLOCKED_MS:
+                self._left_out_ms += passed_ms
+                if passed_ms > STOPPED_MS:
+                    log.warning(
+                        "this process did not run for %.1f s; no lease runs out because of it", passed_ms / 1000
+                    )
+            self._beat_ms = max(self._beat_ms, now.elapsed_ms)
+        return Now(now.wall_ms, now.elapsed_ms, self._left_out_ms)
 
-    def beat(self, goes_on: bool = True) -> None:
-        """The loop runs; more often than every half second, until it does not go on."""
-        self.now()
-        self._beat_ms = self._clock().elapsed_ms if goes_on else -1
+    def watch_clocks(self) -> None:
+        """Begin to look whether the loop runs and the wall clock was set."""
+        now = self._clock()
+        self._beat_ms = now.elapsed_ms
+        self._offset_ms = now.wall_ms - now.elapsed_ms
+
+    def look_at_clocks(self) -> None:
+        """At least once in BLOCKED_MS, when the loop runs."""
+        now = self.now()
+        stepped_ms = int(now.wall_ms - now.elapsed_ms) - self._offset_ms
+        if abs(stepped_ms) > STEP_MS:
+            self._offset_ms += stepped_ms
+            log.warning(
+                "the wall clock was set %s by %.1f s: run_at and expires_at follow it; delays and leases do not",
+                "forward" if stepped_ms > 0 else "back",
+                abs(stepped_ms) / 1000,
+            )
+            self.arm()
+
+    def _go_on_watching(self) -> None:
+        self.look_at_clocks()
+        self._beat = asyncio.get_running_loop().call_later(BEAT_S, self._go_on_watching)
 
     async def open(self) -> None:
         await self.store.open(self.now())
         self._closed = False
+        # A clock that is driven by a test or a simulation stands still, or leaps, as it is told to.
+        if self._clock is read_clock and self._is_prompt:
+            self.watch_clocks()
+            self._go_on_watching()
 
     async def close(self) -> None:
         self._closed = True
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat_ms = -1
         if self._ticking is not None:
             await self._ticking
         self._disarm()

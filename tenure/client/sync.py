@@ -83,9 +83,6 @@ class SyncClient:
     def capabilities(self) -> Capabilities:
         return self._client.capabilities
 
-    def beat(self, goes_on: bool = True) -> None:
-        self._client.beat(goes_on)
-
     def listen(self, told: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """As the async one; `told` is called in the client's thread."""
         return self._client.listen(told)

@@ -189,6 +189,11 @@ class Wheel:
                 return
             self._drop_head(at)
 
+    def head(self) -> tuple[int, int]:
+        """Kind and id of the first alarm, when `peek` has found one due."""
+        _, kind, id, _ = self._heads[0]
+        return kind, id
+
     def pop(self, now_ms: i64) -> Alarm | None:
         """The next alarm due at or before `now_ms`, already off the wheel; None when there is none."""
         self.peek(now_ms)
@@ -229,3 +234,4 @@ class Wheel:
 
 
 NEVER: Final = 1 << 62
+NO_WHEEL: Final = Wheel()

@@ -34,6 +34,7 @@ from tenure.core.tenant import Context
 from tenure.engine import idempotency
 from tenure.engine.blob import hold, put_result, sweep_blob
 from tenure.engine.check import check_content
+from tenure.engine.clock import run_at_instant, shown_run_at
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import set_payload, take_keys
 from tenure.engine.ending import count_live, end_lease, finish, finish_side
@@ -41,7 +42,7 @@ from tenure.engine.enqueue import enqueue_one
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import ASIDE, LINE, PARKED, Job
 from tenure.engine.journal import SWEEP
-from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_until
+from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_for_run
 from tenure.engine.removal import erase, keep_outcome, let_go, take_from_kept, uncount_terminal
 from tenure.engine.world import OWED_SWEEP, Owed, Queue, World
 
@@ -134,7 +135,7 @@ def apply(w: World, job: Job, request: Change) -> Outcome:
             return Outcome(id, int(job.state), error=conflict)
     else:
         discard_record(w, q, job)
-    return Outcome(id, int(job.state), run_at=int(job.run_at))
+    return Outcome(id, int(job.state), run_at=int(shown_run_at(w, job)))
 
 
 def _refuse(w: World, job: Job, request: Change) -> Error | None:
@@ -192,7 +193,7 @@ def stop(w: World, q: Queue, job: Job, cause: i64) -> None:
 def _promote(w: World, q: Queue, job: Job) -> None:
     q.count(i64(job.state), -1)
     leave(w, q, job)
-    job.run_at = w.wall_ms
+    run_at_instant(job, w.wall_ms)
     become_ready(w, q, job, PROMOTE)
 
 
@@ -260,7 +261,8 @@ def _delay(w: World, q: Queue, job: Job, run_at: i64) -> None:
         leave(w, q, job)
     job.state = SCHEDULED
     q.scheduled += 1
-    wait_until(w, job, run_at)
+    run_at_instant(job, run_at)
+    wait_for_run(w, job)
     job.seq += 1
     w.log.plain(job, event.UPDATED, DELAY, SCHEDULED, "", NO_FAILURE)
 
@@ -341,7 +343,7 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
     job.attempt = 0
     job.ended_at = 0
     job.number = 0
-    job.run_at = w.wall_ms
+    run_at_instant(job, w.wall_ms)
     if request.payload is not None:
         set_payload(w, job, request.payload)
     if request.metadata is not None:
@@ -349,7 +351,7 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
     if request.tags is not None:
         side.tags = request.tags
     if job.key and not idempotency.is_held(w, job):
-        idempotency.hold(w, q, job, job.key, w.wall_ms + job.spec.options.idempotency_ttl_ms)
+        idempotency.hold(w, q, job, job.key, w.steady_ms + job.spec.options.idempotency_ttl_ms)
     if side.extras is not None:
         take_keys(w, q, job, Extras(unique_key=side.extras.unique_key))  # others it kept, or they are over
         if side.extras.depends_on:

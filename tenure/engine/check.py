@@ -15,7 +15,7 @@ def check_item(w: World, tenant: str, options: Options, payload: object, extras:
     error = check_options(w, tenant, options, extras)
     if error is not None:
         return error
-    run_at = run_time(w, options, extras)
+    run_at = asked_run_at(w, options, extras)
     expires_at = expiry_time(w, options, extras)
     if expires_at and expires_at <= run_at:
         return InvalidRequest("expires_at", int(expires_at), f"it must be after the run time, {int(run_at)}")
@@ -43,14 +43,19 @@ def held_bytes(content: bytes | Blob) -> i64:
     return 0 if isinstance(content, Blob) else len(content)
 
 
-def run_time(w: World, options: Options, extras: Extras | None) -> i64:
-    """When the job may run, at the earliest now."""
-    if extras is not None:
-        if extras.debounce_key and options.debounce_mode == TRAILING:
-            return w.wall_ms + options.debounce_ms
-        if extras.run_at:
-            return max(extras.run_at, w.wall_ms)
-    return w.wall_ms + options.delay_ms
+def asked_delay_ms(options: Options, extras: Extras | None) -> i64:
+    """How long the job is to wait; 0 when it may run at once, or at an instant."""
+    if extras is not None and extras.debounce_key and options.debounce_mode == TRAILING:
+        return options.debounce_ms
+    return options.delay_ms
+
+
+def asked_run_at(w: World, options: Options, extras: Extras | None) -> i64:
+    """When the job may run by the wall clock, at the earliest now."""
+    delay_ms = asked_delay_ms(options, extras)
+    if extras is not None and extras.run_at and delay_ms == 0:
+        return max(extras.run_at, w.wall_ms)
+    return w.wall_ms + delay_ms
 
 
 def expiry_time(w: World, options: Options, extras: Extras | None) -> i64:

@@ -18,6 +18,7 @@ from tenure.core.state import CLAIM, EXPIRE, REASON_EXPIRED, RUNNING, SETTLE_NON
 from tenure.core.tenant import ANY_TENANT, OpId
 from tenure.engine import journal
 from tenure.engine.alarm import TIMEOUT, Alarm
+from tenure.engine.clock import shown_lease_until
 from tenure.engine.ending import fail_waiting
 from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec, payload_bytes
 from tenure.engine.parking import hindrance, hold_back, take
@@ -67,35 +68,35 @@ class Taking:
             self.number = w.last_claim
             self.answer.token = w.mint.token(int(w.last_claim))
         lease = Lease(
-            w.elapsed_ms + length,
+            w.served_ms + length,
             w.next_alarm_id(),
             self.answer.token,
             self.claim.worker,
             length,
-            w.wall_ms + length,
             self.connection,
         )
-        w.elapsed.add(lease)
+        w.served.add(lease)
         if self.leases is not None:
             self.leases.append(lease)
         self.lease = lease
         return lease
 
-    def end_row(self) -> None:
+    def end_row(self, w: World) -> None:
         lease = self.row_lease
         if self.row == 0 or lease is None:
             return
         answer = self.answer
         spec = self.row_spec
         row = int(self.row)
+        until = int(shown_lease_until(w, lease))
         if row == 1:
             answer.options.append(spec.options)
             answer.tenants.append(spec.tenant_name)
-            answer.lease_until.append(int(lease.until_wall_ms))
+            answer.lease_until.append(until)
         else:
             answer.options.extend([spec.options] * row)
             answer.tenants.extend([spec.tenant_name] * row)
-            answer.lease_until.extend([int(lease.until_wall_ms)] * row)
+            answer.lease_until.extend([until] * row)
         self.row = 0
 
     def is_done(self) -> bool:
@@ -112,7 +113,7 @@ def claim_now(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], con
         _take_from_all(w, taking)
     else:
         _take_from_some(w, taking, tenants)
-    taking.end_row()
+    taking.end_row(w)
     return taking.answer
 
 
@@ -436,13 +437,13 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
     job.state = RUNNING
     job.place = NOWHERE
     job.settled = SETTLE_NONE
-    job.started_at = w.wall_ms
+    job.started_at = w.at_ms
     job.attempt += 1
     job.delivery += 1
     job.seq += 1
     if options.timeout_ms:
-        job.alarm = Alarm(w.elapsed_ms + options.timeout_ms, TIMEOUT, job.id)
-        w.elapsed.add(job.alarm)
+        job.alarm = Alarm(w.served_ms + options.timeout_ms, TIMEOUT, job.id)
+        w.served.add(job.alarm)
     w.log.started(job, lease.worker, CLAIM)
     taking.bytes_left -= payload_bytes(job)
     answer = taking.answer
@@ -451,7 +452,7 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
     answer.ids.append(id)
     answer.payloads.append(job.payload)
     if job.spec is not taking.row_spec or lease is not taking.row_lease:
-        taking.end_row()
+        taking.end_row(w)
         taking.row_spec = job.spec
         taking.row_lease = lease
     taking.row += 1

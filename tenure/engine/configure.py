@@ -345,14 +345,14 @@ def see_worker(w: World, name: str) -> Worker:
     """A worker shows a sign of life."""
     worker = w.workers.get(name)
     if worker is None:
-        worker = Worker(name, w.wall_ms)
+        worker = Worker(name, w.at_ms)
         w.workers[name] = worker
-        worker.alarm = Alarm(w.elapsed_ms + WORKER_SILENT_MS, WORKER_ALARM, w.next_alarm_id())
+        worker.alarm = Alarm(w.served_ms + WORKER_SILENT_MS, WORKER_ALARM, w.next_alarm_id())
         w.worker_names[int(worker.alarm.id)] = name
-        w.elapsed.add(worker.alarm)
+        w.served.add(worker.alarm)
         w.log.notice(None, event.WORKER_JOINED, 0, NO_SPEC, name, {})
-    worker.seen_at = w.wall_ms
-    worker.seen_elapsed = w.elapsed_ms
+    worker.seen_at = w.at_ms
+    worker.seen_elapsed = w.served_ms
     return worker
 
 

@@ -18,11 +18,12 @@ from tenure.core.state import (
 )
 from tenure.engine import idempotency
 from tenure.engine.blob import put_payload
+from tenure.engine.clock import run_after, shown_run_at
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Spec, payload_bytes
 from tenure.engine.journal import WINDOW
 from tenure.engine.keys import Keys
-from tenure.engine.place import side_of, wait_until
+from tenure.engine.place import cancel_run, side_of, wait_for_run
 from tenure.engine.world import Queue, Window, World
 
 
@@ -49,7 +50,7 @@ def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple
                 return id, COMPLETED
         if t.custom_outcomes is not None:
             kept = t.custom_outcomes.get(extras.custom_id)
-            if kept is not None and kept[2] > w.wall_ms:
+            if kept is not None and kept[2] > w.steady_ms:
                 return kept[0], kept[1]
     if extras.idempotency_key:
         id = idempotency.holder_of(w, q, options.task, extras.idempotency_key)
@@ -89,7 +90,7 @@ def _meet(w: World, id: int, ended: int, options: Options, extras: Extras, paylo
     if options.on_conflict == REPLACE and state != RUNNING and not is_terminal(state):
         replace(w, job, payload, extras)
         replaced = True
-    return Outcome(id, state, True, replaced, int(job.run_at))
+    return Outcome(id, state, True, replaced, int(shown_run_at(w, job)))
 
 
 def replace(w: World, job: Job, payload: bytes | Blob, extras: Extras | None) -> None:
@@ -117,16 +118,16 @@ def _debounce(w: World, window: Window, options: Options, extras: Extras, payloa
     if not window.trailing:
         if job is None:
             return Outcome(int(window.job), COMPLETED, True, False)
-        return Outcome(int(job.id), int(job.state), True, False, int(job.run_at))
+        return Outcome(int(job.id), int(job.state), True, False, int(shown_run_at(w, job)))
     assert job is not None
     most: i64 = options.debounce_max_wait_ms or options.debounce_ms * DEBOUNCE_WINDOWS_MAX
-    run_at: i64 = min(w.wall_ms + options.debounce_ms, window.first_at + most)
+    run_at: i64 = min(w.steady_ms + options.debounce_ms, window.first_at + most)
     if run_at > job.run_at:
-        if job.alarm is not None:
-            w.wall.cancel(job.alarm)
-        wait_until(w, job, run_at)
+        cancel_run(w, job)
+        run_after(w, job, run_at - w.steady_ms)
+        wait_for_run(w, job)
     replace(w, job, payload, extras)
-    return Outcome(int(job.id), SCHEDULED, True, True, int(job.run_at))
+    return Outcome(int(job.id), SCHEDULED, True, True, int(shown_run_at(w, job)))
 
 
 def take_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
@@ -144,7 +145,7 @@ def take_keys(w: World, q: Queue, job: Job, extras: Extras) -> None:
         q.unique.set(extras.unique_key, job.id)
         side_of(job).holds_unique = True
     if extras.idempotency_key:
-        idempotency.hold(w, q, job, extras.idempotency_key, w.wall_ms + options.idempotency_ttl_ms)
+        idempotency.hold(w, q, job, extras.idempotency_key, w.steady_ms + options.idempotency_ttl_ms)
     if extras.debounce_key:
         _open_window(w, q, job, extras.debounce_key)
 
@@ -154,14 +155,15 @@ def _open_window(w: World, q: Queue, job: Job, key: str) -> None:
     if q.windows is None:
         q.windows = {}
     trailing = options.debounce_mode == TRAILING
-    window = Window(w.wall_ms + options.debounce_ms, w.next_alarm_id(), q.number, key, job.id, w.wall_ms, trailing)
+    due: i64 = w.elapsed_ms + options.debounce_ms
+    window = Window(due, w.next_alarm_id(), q.number, key, job.id, w.steady_ms, trailing)
     q.windows[key] = window
     w.journal.mark((WINDOW, q.tenant_name, q.name, key))
     if trailing:
         assert job.side is not None
         job.side.debounced = True
     else:
-        w.wall.add(window)
+        w.elapsed.add(window)
 
 
 def refused(error: Error) -> Outcome:

@@ -32,17 +32,18 @@ from tenure.core.state import (
 )
 from tenure.engine import alarm as kinds
 from tenure.engine import idempotency, journal
-from tenure.engine.alarm import Alarm
+from tenure.engine.alarm import NO_WHEEL, Alarm
 from tenure.engine.blob import let_go, let_go_of_load, sweep_blob
 from tenure.engine.change import apply, become_ready
 from tenure.engine.claim import forget_waiter, serve
+from tenure.engine.clock import lease_due, must_wait, on_elapsed
 from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, IdempotencyKey, Job, Lease
 from tenure.engine.load import has_let_in, let_go_of_all_room, let_go_of_room, let_in, let_in_run, mark_load
 from tenure.engine.parking import settle_limits, top_up
-from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_until, watch_aside
+from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_for_run, watch_aside
 from tenure.engine.query import matches
 from tenure.engine.removal import clear_out, forget_queue, hold_cap, remove, trim
 from tenure.engine.ring import activate, reactivate_tenant
@@ -79,15 +80,28 @@ def ring_alarms(w: World, budget: i64) -> i64:
     while budget > 0:
         w.wall.peek(w.wall_ms)
         w.elapsed.peek(w.elapsed_ms)
-        on_wall = w.wall.next_ms <= w.wall_ms
-        on_elapsed = w.elapsed.next_ms <= w.elapsed_ms
-        if not on_wall and not on_elapsed:
+        w.served.peek(w.served_ms)
+        # How late the first of each is, on its own clock; the latest was due first.
+        on_wall: i64 = w.wall_ms - w.wall.next_ms
+        on_elapsed: i64 = w.elapsed_ms - w.elapsed.next_ms
+        on_served: i64 = w.served_ms - w.served.next_ms
+        latest: i64 = on_wall if on_wall > on_elapsed else on_elapsed
+        if on_served > latest:
+            latest = on_served
+        if latest < 0:
             break
-        # How late each is, on its own clock; the later one was due earlier.
-        if on_wall and (not on_elapsed or w.wall_ms - w.wall.next_ms >= w.elapsed_ms - w.elapsed.next_ms):
-            alarm = w.wall.pop(w.wall_ms)
-        else:
-            alarm = w.elapsed.pop(w.elapsed_ms)
+        wheel = NO_WHEEL
+        now: i64 = 0
+        if on_wall == latest:
+            wheel = w.wall
+            now = w.wall_ms
+        if on_elapsed == latest and (wheel is NO_WHEEL or w.elapsed.head() < wheel.head()):
+            wheel = w.elapsed
+            now = w.elapsed_ms
+        if on_served == latest and (wheel is NO_WHEEL or w.served.head() < wheel.head()):
+            wheel = w.served
+            now = w.served_ms
+        alarm = wheel.pop(now)
         if alarm is not None:
             budget -= _ring(w, alarm, budget)
     return budget
@@ -172,6 +186,12 @@ def expire_waiting(w: World, q: Queue, job: Job) -> None:
 
 def _end_leases(w: World, lease: Lease, budget: i64) -> i64:
     """All jobs still running under the lease lose it, by id; what is over the budget follows in the next step."""
+    due: i64 = lease_due(w, lease)
+    if due > w.served_ms:
+        lease.due_ms = due
+        lease.live = True
+        w.served.add(lease)
+        return 1
     touched: i64 = 0
     ids = lease.listed()
     ids.sort(reverse=True)
@@ -187,7 +207,7 @@ def _end_leases(w: World, lease: Lease, budget: i64) -> i64:
             ids.pop()
     if lease.count > 0:
         lease.live = True
-        w.elapsed.add(lease)
+        w.served.add(lease)
     return max(touched, 1)
 
 
@@ -229,21 +249,21 @@ def _close_window(w: World, window: Window) -> None:
 
 
 def _trim_outcomes(w: World) -> None:
-    next_at = w.outcomes.trim(w.wall_ms)
+    next_at = w.outcomes.trim(w.steady_ms)
     for t in w.tenants:
         kept = t.custom_outcomes
         while kept:
             first = next(iter(kept))
             until = kept[first][2]
-            if until > w.wall_ms:
+            if until > w.steady_ms:
                 next_at = until if next_at == 0 else min(next_at, until)
                 break
             del kept[first]
             w.journal.mark((journal.CUSTOM, t.name, first))
     w.outcomes_alarm = None
     if next_at:
-        w.outcomes_alarm = Alarm(next_at, kinds.OUTCOME, 0)
-        w.wall.add(w.outcomes_alarm)
+        w.outcomes_alarm = Alarm(on_elapsed(w, next_at), kinds.OUTCOME, 0)
+        w.elapsed.add(w.outcomes_alarm)
 
 
 def _forget_session(w: World, alarm: Alarm) -> None:
@@ -280,9 +300,9 @@ def _miss_worker(w: World, alarm: Alarm) -> None:
     name = w.worker_names[int(alarm.id)]
     worker = w.workers[name]
     due = worker.seen_elapsed + WORKER_SILENT_MS
-    if due > w.elapsed_ms:
+    if due > w.served_ms:
         worker.alarm = Alarm(due, kinds.WORKER, alarm.id)
-        w.elapsed.add(worker.alarm)
+        w.served.add(worker.alarm)
     else:
         lose_worker(w, name)
 
@@ -290,7 +310,7 @@ def _miss_worker(w: World, alarm: Alarm) -> None:
 def lose_worker(w: World, name: str) -> None:
     worker = w.workers.pop(name)
     if worker.alarm is not None:
-        w.elapsed.cancel(worker.alarm)
+        w.served.cancel(worker.alarm)
         w.worker_names.pop(int(worker.alarm.id), None)
     w.log.notice(None, event.WORKER_LEFT, 0, NO_SPEC, name, {"version": worker.version})
 
@@ -301,7 +321,7 @@ def _forget_load(w: World, alarm: Alarm) -> None:
         return
     staged = w.loads.get(name)
     if staged is not None and staged.published and (not staged.done or staged in w.spent_loads):
-        w.wall.add(Alarm(w.wall_ms + DAY_MS, kinds.LOAD, alarm.id))
+        w.elapsed.add(Alarm(w.elapsed_ms + DAY_MS, kinds.LOAD, alarm.id))
         return
     del w.load_names[int(alarm.id)]
     if staged is not None:
@@ -395,12 +415,12 @@ def release_blocked(w: World, job: Job) -> None:
         fail_waiting(w, q, job, FAIL_DEPENDENCY, REASON_DEPENDENCY)
         return
     q.blocked -= 1
-    if job.run_at > w.wall_ms:
+    if must_wait(w, job):
         job.state = SCHEDULED
         q.scheduled += 1
         job.seq += 1
         w.log.plain(job, event.UPDATED, SATISFY, SCHEDULED, "", NO_FAILURE)
-        wait_until(w, job, job.run_at)
+        wait_for_run(w, job)
     else:
         become_ready(w, q, job, SATISFY)
 

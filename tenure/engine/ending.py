@@ -24,6 +24,7 @@ from tenure.core.tenant import Context
 from tenure.core.token import claim_of
 from tenure.engine import idempotency
 from tenure.engine.alarm import EXPIRE, Alarm
+from tenure.engine.clock import lease_due
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Lease, payload_bytes
 from tenure.engine.journal import HOLDOVER, WINDOW
@@ -37,7 +38,7 @@ from tenure.engine.place import (
     leave_group,
     make_ready,
     side_of,
-    wait_until,
+    wait_for_run,
 )
 from tenure.engine.query import record
 from tenure.engine.removal import keep
@@ -58,7 +59,7 @@ def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
         _hold_over(w, q, job, lease)
     drop_from_lease(w, lease)
     if job.alarm is not None:
-        w.elapsed.cancel(job.alarm)
+        w.served.cancel(job.alarm)
         job.alarm = None
     q.running -= 1
     t = w.tenants[q.tenant]
@@ -77,7 +78,7 @@ def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
 def drop_from_lease(w: World, lease: Lease) -> None:
     lease.count -= 1
     if lease.count == 0:
-        w.elapsed.cancel(lease)
+        w.served.cancel(lease)
         lease.clear()
 
 
@@ -94,7 +95,7 @@ def _runs_under(w: World, id: int, lease: Lease) -> bool:
 
 def _hold_over(w: World, q: Queue, job: Job, lease: Lease) -> None:
     claim = claim_of(lease.token)
-    holdover = Holdover(max(lease.due_ms, w.elapsed_ms), w.next_alarm_id(), claim, job.id, q.number)
+    holdover = Holdover(max(lease_due(w, lease), w.served_ms), w.next_alarm_id(), claim, job.id, q.number)
     side = job.side
     if side is not None:
         holdover.limits = side.holds
@@ -108,7 +109,7 @@ def _hold_over(w: World, q: Queue, job: Job, lease: Lease) -> None:
     w.tenants[q.tenant].held_over += 1
     w.holdovers[(claim, int(job.id))] = holdover
     w.journal.mark((HOLDOVER, claim, int(job.id)))
-    w.elapsed.add(holdover)
+    w.served.add(holdover)
 
 
 def confirm(w: World, context: Context, token: bytes, job_id: int) -> None:
@@ -118,7 +119,7 @@ def confirm(w: World, context: Context, token: bytes, job_id: int) -> None:
         return
     owner = w.queues[holdover.queue].tenant_name
     if owner == context.tenant if not context.tenants else ("*" in context.tenants or owner in context.tenants):
-        w.elapsed.cancel(holdover)
+        w.served.cancel(holdover)
         end_holdover(w, holdover)
 
 
@@ -168,7 +169,7 @@ def keep_or_give_up_slot(w: World, q: Queue, job: Job) -> None:
 def finish(w: World, q: Queue, job: Job, state: i32, reason: str) -> None:
     """The job, which stands nowhere and runs no more, ends."""
     job.state = state
-    job.ended_at = w.wall_ms
+    job.ended_at = w.at_ms
     count_live(w, q, job, -1)
     if state == COMPLETED:
         q.completed += 1
@@ -246,7 +247,7 @@ def _answer_watchers(w: World, job: Job) -> None:
         watch = w.watches.pop(ticket, None)
         if watch is not None:
             w.elapsed.cancel(watch)
-            w.outbox.append((ticket, record(job)))
+            w.outbox.append((ticket, record(w, job)))
             side.pins -= 1
     side.watchers = None
 
@@ -263,7 +264,7 @@ def remember(w: World, job: Job, attempt: i64, cause: i64, error: Failed | None)
             int(job.delivery),
             worker,
             int(job.started_at),
-            int(w.wall_ms),
+            int(w.at_ms),
             CAUSE_NAMES[cause],
             error,
         )
@@ -293,13 +294,12 @@ def watch_expiry(w: World, job: Job) -> None:
 
 
 def try_again(w: World, q: Queue, job: Job, delay: i64) -> None:
-    """After a failed attempt: retrying until the delay is over, or ready at once. `job.state` says which."""
+    """After a failed attempt: retrying until `run_at`, which the caller has set, or ready at once."""
     watch_expiry(w, job)
     keep_or_give_up_slot(w, q, job)
     if delay > 0:
         job.state = RETRYING
         q.retrying += 1
-        wait_until(w, job, w.wall_ms + delay)
+        wait_for_run(w, job)
     else:
-        job.run_at = w.wall_ms
         make_ready(w, q, job, True)

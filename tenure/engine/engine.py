@@ -23,7 +23,21 @@ from tenure.core.record import (
     Scanned,
     StreamItem,
 )
-from tenure.core.request import EMIT, LOG, Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
+from tenure.core.request import (
+    EMIT,
+    LOG,
+    STORE,
+    Append,
+    Batch,
+    Change,
+    Claim,
+    Configure,
+    Extend,
+    Filter,
+    Load,
+    Scan,
+    Settle,
+)
 from tenure.core.state import RUNNING, SETTLE_RELEASE, is_terminal
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine import query
@@ -31,6 +45,7 @@ from tenure.engine.alarm import NEVER, WAIT, Alarm
 from tenure.engine.blob import size_blobs
 from tenure.engine.change import change
 from tenure.engine.claim import claim_now, forget_waiter, wait
+from tenure.engine.clock import move_clock, step_text
 from tenure.engine.configure import configure, see_worker
 from tenure.engine.duty import BUDGET, finish_step, forget_watch, ring_alarms
 from tenure.engine.enqueue import enqueue
@@ -56,7 +71,7 @@ class Engine:
         if not 16 <= len(secret) <= 64:
             raise InvalidRequest("secret", len(secret), "it must have 16 to 64 bytes")
         self._w = World(secret, epoch, now.wall_ms, now.elapsed_ms) if world is None else world
-        self._w.log.begin(self._w.wall_ms)
+        self._w.log.begin(self._w.at_ms)
 
     # The journal.
 
@@ -119,6 +134,14 @@ class Engine:
         w = self._w
         return w.staged_jobs > 0 and w.elapsed_ms - w.loaded_ms <= within_ms
 
+    def clock_step(self) -> tuple[int, int]:
+        """By how many milliseconds the wall clock was last set, and when, in elapsed time; (0, 0) when it never was."""
+        return int(self._w.stepped_ms), int(self._w.stepped_at)
+
+    def left_out(self) -> int:
+        """How much of the elapsed time does not count for leases, in milliseconds."""
+        return int(self._w.left_out_ms)
+
     def last_id(self) -> int:
         return int(self._w.last_id)
 
@@ -166,12 +189,9 @@ class Engine:
         """Move the clock, and do what is due; answers the budget left."""
         w = self._w
         w.step += 1
-        if now.elapsed_ms > w.elapsed_ms:
-            w.elapsed_ms = now.elapsed_ms
-        if now.wall_ms > w.wall_ms:
-            w.wall_ms = now.wall_ms
-        w.log.begin(w.wall_ms)
-        if w.wall.next_ms > w.wall_ms and w.elapsed.next_ms > w.elapsed_ms:
+        move_clock(w, now)
+        w.log.begin(w.at_ms)
+        if w.wall.next_ms > w.wall_ms and w.elapsed.next_ms > w.elapsed_ms and w.served.next_ms > w.served_ms:
             return BUDGET
         return self._end(ring_alarms(w, BUDGET))
 
@@ -187,18 +207,21 @@ class Engine:
         w = self._w
         self._end(self._begin(now))
         if self._has_work():
-            return Now(w.wall_ms, w.elapsed_ms)
+            return Now(w.wall_ms, w.elapsed_ms, w.left_out_ms)
         wall: i64 = w.wall.next_ms
         elapsed: i64 = w.elapsed.next_ms
+        if w.served.next_ms < elapsed - w.left_out_ms:
+            elapsed = w.served.next_ms + w.left_out_ms
         if wall == NEVER and elapsed == NEVER:
             return None
-        return Now(wall, elapsed)
+        return Now(wall, elapsed, w.left_out_ms)
 
     def _has_work(self) -> bool:
         w = self._w
         w.wall.peek(w.wall_ms)
         w.elapsed.peek(w.elapsed_ms)
-        if w.wall.next_ms <= w.wall_ms or w.elapsed.next_ms <= w.elapsed_ms:
+        w.served.peek(w.served_ms)
+        if w.wall.next_ms <= w.wall_ms or w.elapsed.next_ms <= w.elapsed_ms or w.served.next_ms <= w.served_ms:
             return True
         return bool(w.dirty) or any(owed.next_elapsed <= w.elapsed_ms for owed in w.owed)
 
@@ -316,6 +339,9 @@ class Engine:
     def configure(self, context: Context, request: Configure, now: Now) -> dict[str, object]:
         budget = self._begin(now)
         settings = configure(self._w, context, request)
+        stepped = step_text(self._w) if request.subject == STORE else ""
+        if stepped:
+            settings = {**settings, "clock": stepped}
         self._end(budget)
         return settings
 

@@ -27,7 +27,8 @@ from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.atomic import rehearse
 from tenure.engine.blob import put_payload
 from tenure.engine.bundle import Bundle
-from tenure.engine.check import check_item, content_bytes, expiry_time, held_bytes, run_time
+from tenure.engine.check import asked_delay_ms, asked_run_at, check_item, content_bytes, expiry_time, held_bytes
+from tenure.engine.clock import must_wait, run_after, run_at_instant, shown_run_at
 from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
@@ -36,7 +37,7 @@ from tenure.engine.idempotency import KeysOfRun
 from tenure.engine.job import LINE, Job, Side, Spec
 from tenure.engine.journal import Entity
 from tenure.engine.line import Line
-from tenure.engine.place import make_ready, wait_until
+from tenure.engine.place import make_ready, wait_for_run
 from tenure.engine.removal import drop_unused
 from tenure.engine.ring import activate
 from tenure.engine.room import NOTHING_AHEAD, has_bytes, overload, room_for, spend_rates
@@ -169,8 +170,8 @@ def take_run(w: World, spec: Spec, batch: Batch, first: i64, end: i64, ids: list
         return _take_unmade(w, spec, payloads, first, end, ids)
     taken = KeysOfRun(w, q, options.task, keys)
     payload_max: i64 = w.payload_bytes_max
-    now: i64 = w.wall_ms
-    until: i64 = now + options.idempotency_ttl_ms
+    now: i64 = w.at_ms
+    until: i64 = w.steady_ms + options.idempotency_ttl_ms
     priority = i32(options.priority)
     rank: i64 = spec.rank
     lifo = options.lifo
@@ -234,7 +235,7 @@ def _take_unmade(w: World, spec: Spec, payloads: list[object], first: i64, end: 
         if not isinstance(payload, bytes) or len(payload) > payload_max:
             break
         if at == first:
-            log.bundled(spec, w.last_id + 1, w.wall_ms, len(payload))
+            log.bundled(spec, w.last_id + 1, w.at_ms, len(payload))
         else:
             log.enqueued_next(len(payload))
         size += len(payload)
@@ -250,7 +251,7 @@ def _take_packed(w: World, spec: Spec, batch: Batch, packed: Packed, ids: list[i
     if batch.keys is not None or spec.options.lifo or count < BUNDLE_MIN or packed.longest > w.payload_bytes_max:
         return False
     log = w.log
-    log.bundled(spec, w.last_id + 1, w.wall_ms, packed.size(0))
+    log.bundled(spec, w.last_id + 1, w.at_ms, packed.size(0))
     at: i64 = 1
     while at < count:
         log.enqueued_next(packed.size(at))
@@ -271,7 +272,7 @@ def _bundle(
     while row < count:
         few: i64 = min(count - row, BUNDLE_MAX)
         batch = Batch(spec.options, _part(payloads, first + row, few))
-        bundle = Bundle(spec, batch, 0, w.last_id + 1, few, w.number_high + 1, w.wall_ms, w.journal.on)
+        bundle = Bundle(spec, batch, 0, w.last_id + 1, few, w.number_high + 1, w.at_ms, w.journal.on)
         w.journal.batched(bundle, size if row == 0 else 0)
         w.last_id += few
         w.number_high += few
@@ -305,14 +306,14 @@ def take_bundle(w: World, spec: Spec, batch: Batch, measured: Measured, first: i
         return 0
     log = w.log
     size: i64 = measured.size(first)
-    log.bundled(spec, w.last_id + 1, w.wall_ms, size)
+    log.bundled(spec, w.last_id + 1, w.at_ms, size)
     at: i64 = first + 1
     while at < end:
         own: i64 = measured.size(at)
         log.enqueued_next(own)
         size += own
         at += 1
-    bundle = Bundle(spec, batch, first, w.last_id + 1, count, w.number_high + 1, w.wall_ms, w.journal.on)
+    bundle = Bundle(spec, batch, first, w.last_id + 1, count, w.number_high + 1, w.at_ms, w.journal.on)
     w.last_id += count
     w.number_high += count
     w.index.add_bundle(bundle)
@@ -359,7 +360,6 @@ def enqueue_one(
     if error is not None:
         return refused(error)
     assert isinstance(payload, (bytes, Blob))
-    run_at = run_time(w, options, extras)
     expires_at = expiry_time(w, options, extras)
     try:
         spec = w.spec(tenant, options)
@@ -369,7 +369,7 @@ def enqueue_one(
         existing = find_duplicate(w, spec, options, extras, payload)
         if existing is not None:
             return existing
-    return _insert(w, spec, payload, extras, run_at, expires_at, above_limits)
+    return _insert(w, spec, payload, extras, expires_at, above_limits)
 
 
 def _insert(
@@ -377,7 +377,6 @@ def _insert(
     spec: Spec,
     payload: bytes | Blob,
     extras: Extras | None,
-    run_at: i64,
     expires_at: i64,
     above_limits: bool,
 ) -> Outcome:
@@ -403,10 +402,14 @@ def _insert(
             return refused(overloaded)
         spend_rates(w, t, q, 1)
     w.last_id += 1
-    job = Job(w.last_id, spec, b"", w.wall_ms, i32(spec.options.priority), spec.rank)
+    job = Job(w.last_id, spec, b"", w.at_ms, i32(spec.options.priority), spec.rank)
     job.side = side
     put_payload(w, job, payload)
-    job.run_at = run_at
+    delay_ms = asked_delay_ms(spec.options, extras)
+    if delay_ms > 0:
+        run_after(w, job, delay_ms)
+    else:
+        run_at_instant(job, asked_run_at(w, spec.options, extras))
     spec.jobs += 1
     w.index.add(job)
     w.journal.born(job)
@@ -417,7 +420,7 @@ def _insert(
     if extras is not None:
         take_keys(w, q, job, extras)
     _begin(w, q, job, blocked)
-    return Outcome(int(job.id), int(job.state), run_at=int(job.run_at))
+    return Outcome(int(job.id), int(job.state), run_at=int(shown_run_at(w, job)))
 
 
 def _begin(w: World, q: Queue, job: Job, blocked: bool) -> None:
@@ -429,10 +432,10 @@ def _begin(w: World, q: Queue, job: Job, blocked: bool) -> None:
     if verdict != dependency.GO:
         job.state = BLOCKED
         q.blocked += 1
-    elif job.run_at > w.wall_ms:
+    elif must_wait(w, job):
         job.state = SCHEDULED
         q.scheduled += 1
-        wait_until(w, job, job.run_at)
+        wait_for_run(w, job)
     w.log.enqueued(job, event.ENQUEUED, ENQUEUE)
     if job.state == READY:
         make_ready(w, q, job, True)

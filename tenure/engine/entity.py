@@ -17,6 +17,7 @@ from tenure.core.packed import Packed, Texts
 from tenure.core.record import Past
 from tenure.core.request import Batch, Change, Filter
 from tenure.engine import idempotency, journal
+from tenure.engine.clock import clock_fact, on_steady
 from tenure.engine.journal import Entity
 from tenure.engine.specs import options_fact, read_options
 from tenure.engine.staged import Given, Key, numbers
@@ -50,6 +51,8 @@ def entity_fact(w: World, entity: Entity) -> Fact | None:
         return _custom_fact(w, str(entity[1]), str(entity[2]))
     if kind == journal.LOAD or kind == journal.CHUNK or kind == journal.GIVEN:
         return _load_fact(w, entity)
+    if kind == journal.CLOCK:
+        return clock_fact(w)
     assert kind == journal.SWEEP
     return _sweep_fact(_owed(w, OWED_SWEEP, cast("int", entity[1])))
 
@@ -240,13 +243,13 @@ def _key_of_queue_fact(w: World, entity: Entity) -> Fact | None:
         return None
     key = str(entity[3])
     if entity[0] == journal.IDEMPOTENCY:
-        return idempotency.fact_of(q, key, str(entity[4]))
+        return idempotency.fact_of(w, q, key, str(entity[4]))
     window = None if q.windows is None else q.windows.get(key)
     if window is None:
         return None
     return {
         "job": int(window.job),
-        "due": int(window.due_ms),
+        "due": int(on_steady(w, window.due_ms)),
         "first_at": int(window.first_at),
         "trailing": window.trailing,
     }
@@ -288,7 +291,7 @@ def _load_fact(w: World, entity: Entity) -> Fact | None:
         "new": int(staged.new),
         "duplicates": int(staged.duplicates),
         "refused": int(staged.refused),
-        "due": 0 if staged.alarm is None else int(staged.alarm.due_ms),
+        "due": 0 if staged.alarm is None else int(on_steady(w, staged.alarm.due_ms)),
         "left": 0 if owed is None else len(owed.batches),
         "at": 0 if owed is None else int(owed.at),
     }

@@ -68,6 +68,7 @@ class EventLog:
         self._out = BytesWriter()
         self._out_first: i64 = 1  # seq of the first event in _out
         self._at: i64 = 0
+        self.shift_ms: i64 = 0  # as the world's
         # What a journal has taken: up to this place of _out; chunks that were closed with something not taken yet.
         self._taken: i64 = 0
         self._untaken: list[bytes] = []
@@ -101,6 +102,10 @@ class EventLog:
             self._close()
             self._at = at
 
+    def _run_at(self, job: Job) -> i64:
+        """As `clock.shown_run_at`."""
+        return job.run_at + self.shift_ms if job.is_delayed else job.run_at
+
     # Writing, one method per layout.
 
     def enqueued(self, job: Job, type: i64, cause: i64) -> None:
@@ -133,11 +138,11 @@ class EventLog:
     def _put_asked(self, job: Job) -> None:
         side = job.side
         if side is None:
-            self._put_plain(job.id, job.run_at, len(job.payload))
+            self._put_plain(job.id, self._run_at(job), len(job.payload))
             return
         out = self._out
         self._step_to(job.id)
-        put_signed(out, job.run_at - self._at)
+        put_signed(out, self._run_at(job) - self._at)
         put_signed(out, side.expires_at - self._at if side.expires_at else 0)
         put(out, payload_bytes(job))
         extras = side.extras
@@ -193,7 +198,7 @@ class EventLog:
         put(out, at - job.ready_at)
         put(out, at - job.started_at)
         put(out, result_bytes)
-        put_signed(out, job.run_at - at)
+        put_signed(out, self._run_at(job) - at)
 
     def plain(self, job: Job, type: i64, cause: i64, state: i32, reason: str, failed: Failed) -> None:
         self._journal.touch(job)
@@ -203,7 +208,7 @@ class EventLog:
         put(out, i64(job.seq))
         put(out, i64(job.attempt))
         put(out, i64(job.delivery))
-        put_signed(out, job.run_at - self._at)
+        put_signed(out, self._run_at(job) - self._at)
 
     def notice(
         self, job: Job | None, type: i64, cause: i64, spec: Spec, worker: str, detail: dict[str, object]

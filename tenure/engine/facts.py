@@ -6,13 +6,15 @@ from the base.
 
     rows    base i64 · bytes of the rows u32 · count u32 · rows
             specs (count; each its size and msgpack)
-            leases (count; each id, token, worker, length, due, until - base signed)
+            leases (count; each id, token, worker, length, due, an unused number)
     row     step from the last id, signed · flags · [spec · created_at]  NEW
             state u8 · settled u8 · seq · attempt · delivery · [priority, signed]  PRIORITY
             [rank - base, signed]  AGED
             run_at · ready_at · started_at · ended_at · step from the last number, signed
             [lease + 1]  LEASE · [timeout, elapsed]  TIMEOUT · [payload]  NEW or PAYLOAD · [side, msgpack]  SIDE
             [idempotency key · until, as a time, 0 when it is not held any more]  KEYED
+            [end on the steady clock - ended_at, signed]  ENDED
+            with DELAYED, `run_at` is a time of the steady clock (engine.clock)
 
 A row without NEW changes a job that is known from an earlier record or from a page; all it says is absolute, so a row
 may be read twice. To change the format: raise VERSION, keep the reader of the old one, never use a flag again for
@@ -45,6 +47,8 @@ TIMEOUT: Final = 16
 SIDE: Final = 32
 AGED: Final = 64
 KEYED: Final = 128
+DELAYED: Final = 256
+ENDED: Final = 512
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(SideFact).decode
@@ -97,6 +101,10 @@ class Rows:
             flags = flags | KEYED
         if job.aged:
             flags = flags | AGED
+        if job.is_delayed:
+            flags = flags | DELAYED
+        if job.ended_at and job.rank != job.ended_at:
+            flags = flags | ENDED
         put(out, flags)
         if flags & NEW:
             if job.spec is not self._last_spec:
@@ -132,6 +140,8 @@ class Rows:
         if job.key:
             put_text(out, job.key)
             self._time(job.key_until)
+        if flags & ENDED:
+            put_signed(out, job.rank - job.ended_at)
 
     def finish(self) -> None:
         out = self._out
@@ -170,7 +180,7 @@ class Rows:
             put_text(out, lease.worker)
             put(out, lease.length_ms)
             put(out, lease.due_ms)
-            put_signed(out, lease.until_wall_ms - self.base)
+            put_signed(out, 0)
         self._last_lease = lease.id
         self._last_lease_number = number
 
@@ -299,7 +309,7 @@ class RowReader:
         leases: list[Lease] = []
         left = cursor.number()
         while left > 0:
-            leases.append(self._lease(cursor, base))
+            leases.append(self._lease(cursor))
             left -= 1
         left = i64(read_i32_le(data, 12))
         cursor.pos = 16
@@ -336,6 +346,7 @@ class RowReader:
         job.priority = i32(cursor.signed()) if flags & PRIORITY else i32(job.spec.options.priority)
         job.aged = flags & AGED > 0
         job.rank = base + cursor.signed() if job.aged else -i64(job.priority)
+        job.is_delayed = flags & DELAYED > 0
         job.run_at = _time(cursor, base)
         job.ready_at = _time(cursor, base)
         job.started_at = _time(cursor, base)
@@ -362,6 +373,8 @@ class RowReader:
         if flags & KEYED:
             job.key = cursor.text()
             job.key_until = _time(cursor, base)
+        if job.ended_at:
+            job.rank = job.ended_at + (cursor.signed() if flags & ENDED else 0)
         return job.number
 
     def spec(self, fact: bytes) -> Spec:
@@ -371,20 +384,19 @@ class RowReader:
             self._specs[fact] = spec
         return spec
 
-    def _lease(self, cursor: Cursor, base: i64) -> Lease:
+    def _lease(self, cursor: Cursor) -> Lease:
         id = int(cursor.number())
         token = cursor.blob()
         worker = cursor.text()
         length: i64 = cursor.number()
         due: i64 = cursor.number()
-        until: i64 = base + cursor.signed()
+        cursor.signed()
         lease = self._leases.get(id)
         if lease is None:
-            lease = Lease(due, id, token, worker, length, until, 0)
+            lease = Lease(due, id, token, worker, length, 0)
             self._leases[id] = lease
         elif lease.due_ms < due:  # it was given more time when the store was opened
             lease.due_ms = due
-            lease.until_wall_ms = until
         return lease
 
     def leases(self) -> list[Lease]:

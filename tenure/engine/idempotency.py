@@ -11,6 +11,7 @@ from mypy_extensions import i64
 
 from tenure.core.packed import Texts
 from tenure.core.state import is_terminal
+from tenure.engine.clock import on_elapsed, on_steady
 from tenure.engine.holders import Holders
 from tenure.engine.job import IdempotencyKey, Job
 from tenure.engine.journal import IDEMPOTENCY
@@ -36,7 +37,7 @@ def holder_of(w: World, q: Queue, task: str, key: str) -> int:
 
 
 def is_held(w: World, job: Job) -> bool:
-    return job.key_until > 0 and (job.key_until > w.wall_ms or not is_terminal(int(job.state)))
+    return job.key_until > 0 and (job.key_until > w.steady_ms or not is_terminal(int(job.state)))
 
 
 def holders_of(q: Queue, task: str) -> Holders | None:
@@ -121,7 +122,7 @@ def hold_again(w: World, q: Queue, job: Job) -> None:
 
 def has_ended(w: World, job: Job) -> None:
     """The job has: its key is kept on until its time is over; if it is over already, the key is free."""
-    if 0 < job.key_until <= w.wall_ms:
+    if 0 < job.key_until <= w.steady_ms:
         _let_go(w.queues[job.spec.queue], job)
 
 
@@ -142,7 +143,7 @@ def outlive(w: World, q: Queue, job: Job) -> None:
     if until == 0:
         return
     _let_go(q, job)
-    if until > w.wall_ms:
+    if until > w.steady_ms:
         entry = leave(w, q, job.spec.options.task, job.key, job.id, until)
         _mark(w, q, entry)
 
@@ -155,9 +156,9 @@ def leave(w: World, q: Queue, task: str, key: str, job: i64, until: i64) -> Idem
     if keys is None:
         keys = {}
         q.left_keys[task] = keys
-    entry = IdempotencyKey(until, w.next_alarm_id(), q.number, task, key, job)
+    entry = IdempotencyKey(on_elapsed(w, until), w.next_alarm_id(), q.number, task, key, job)
     keys[key] = entry
-    w.wall.add(entry)
+    w.elapsed.add(entry)
     return entry
 
 
@@ -178,8 +179,8 @@ def _mark(w: World, q: Queue, entry: IdempotencyKey) -> None:
     w.journal.mark((IDEMPOTENCY, q.tenant_name, q.name, entry.task, entry.key))
 
 
-def fact_of(q: Queue, task: str, key: str) -> dict[str, object] | None:
+def fact_of(w: World, q: Queue, task: str, key: str) -> dict[str, object] | None:
     """What is written down of a key by itself: nothing while its job is there."""
     left = _left_of(q, task)
     entry = None if left is None else left.get(key)
-    return None if entry is None else {"job": int(entry.job), "due": int(entry.due_ms)}
+    return None if entry is None else {"job": int(entry.job), "due": int(on_steady(w, entry.due_ms))}

@@ -52,14 +52,11 @@ class Spec:
 class Lease(Alarm):
     """One per claim and lease length, shared by its jobs. An extension moves jobs to a new one with the same token."""
 
-    def __init__(
-        self, due_ms: i64, id: i64, token: bytes, worker: str, length_ms: i64, until_wall_ms: i64, connection: i64
-    ) -> None:
+    def __init__(self, due_ms: i64, id: i64, token: bytes, worker: str, length_ms: i64, connection: i64) -> None:
         super().__init__(due_ms, LEASE, id)
         self.token = token
         self.worker = worker
         self.length_ms: i64 = length_ms
-        self.until_wall_ms: i64 = until_wall_ms
         self.connection: i64 = connection
         self.count: i64 = 0  # jobs that run under it
         # All jobs it was given, ended ones included until there are too many of them. The only one has no list: leases
@@ -187,6 +184,7 @@ class Job:
         self.place: i32 = NOWHERE
         self.settled: i32 = 0  # how the last lease ended (core.state.SETTLE_*)
         self.aged: bool = False
+        self.is_delayed: bool = False  # `run_at` came from a duration: a time of the steady clock, not of the wall
         # For the journal: changed since the last record; in a record or page; with another payload since; removed.
         self.dirty: bool = True
         self.stored: bool = False

@@ -34,6 +34,7 @@ LOAD: Final = 11  # (tenant, load id)
 CHUNK: Final = 12  # (tenant, load id, part, writing, chunk)
 SWEEP: Final = 13  # (ticket)
 GIVEN: Final = 14  # (tenant, load id, part, writing, chunk): what became of its rows
+CLOCK: Final = 15  # (): how the clocks stand to each other
 
 Entity = tuple[object, ...]
 
@@ -46,6 +47,7 @@ EVENT_BYTES: Final = 8  # about what the event of a job in a bundle has
 class Journal:
     def __init__(self) -> None:
         self.on: bool = False
+        self.has_clock: bool = False  # a record says how the clocks stand, since the store was opened
         self.touched: list[Job] = []
         self.ranges: list[int] = []  # first and last id of jobs that came in a row
         self.bundles: list[tuple[Entity, Bundle]] = []  # jobs that came as rows of a chunk

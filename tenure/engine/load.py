@@ -15,6 +15,7 @@ from tenure.engine import journal
 from tenure.engine.alarm import LOAD, Alarm
 from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
 from tenure.engine.check import check_content
+from tenure.engine.clock import on_elapsed
 from tenure.engine.enqueue import enqueue_one, spec_of_run, take_bundle, take_run
 from tenure.engine.past import bring_in, check_pasts
 from tenure.engine.room import keep_room, overload_by
@@ -74,8 +75,8 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
         staged = Staged(w.next_alarm_id(), tenant, request.load_id)
         w.loads[(tenant, request.load_id)] = staged
         w.load_names[int(staged.number)] = (tenant, request.load_id)
-        staged.alarm = Alarm(w.wall_ms + DAY_MS, LOAD, staged.number)
-        w.wall.add(staged.alarm)
+        staged.alarm = Alarm(w.elapsed_ms + DAY_MS, LOAD, staged.number)
+        w.elapsed.add(staged.alarm)
     hold_all(w, batch.payloads)
     if before:
         let_go_all(w, staged.chunks[key].payloads)
@@ -199,9 +200,9 @@ def _publish(w: World, tenant: str, request: Load) -> LoadReport:
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     staged.parts = dict(parts)
     if staged.alarm is not None:
-        w.wall.cancel(staged.alarm)
-    staged.alarm = Alarm(w.wall_ms + PUBLISHED_MS, LOAD, staged.number)
-    w.wall.add(staged.alarm)
+        w.elapsed.cancel(staged.alarm)
+    staged.alarm = Alarm(w.elapsed_ms + PUBLISHED_MS, LOAD, staged.number)
+    w.elapsed.add(staged.alarm)
     w.owed.append(owed)
     return report(staged)
 
@@ -321,7 +322,7 @@ def _abort(w: World, tenant: str, load_id: str) -> LoadReport:
     w.staged_jobs -= staged.jobs
     let_go_of_all_room(w, staged)
     if staged.alarm is not None:
-        w.wall.cancel(staged.alarm)
+        w.elapsed.cancel(staged.alarm)
     mark_load(w, staged)
     let_go_of_load(w, staged)
     del w.loads[(tenant, load_id)]
@@ -345,8 +346,8 @@ def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -
     w.loads[(tenant, load_id)] = staged
     w.load_names[int(staged.number)] = (tenant, load_id)
     w.staged_jobs += staged.jobs
-    staged.alarm = Alarm(cast("int", fact["due"]), LOAD, staged.number)
-    w.wall.add(staged.alarm)
+    staged.alarm = Alarm(on_elapsed(w, cast("int", fact["due"])), LOAD, staged.number)
+    w.elapsed.add(staged.alarm)
 
 
 def go_on_publishing(w: World, staged: Staged, fact: dict[str, object]) -> None:

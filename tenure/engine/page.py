@@ -13,6 +13,7 @@ from mypy_extensions import i64, u8
 
 from tenure.core.record import Failed
 from tenure.core.state import FAILED
+from tenure.engine.clock import shown_run_at
 from tenure.engine.facts import Rows
 from tenure.engine.index import PAGE
 from tenure.engine.job import Job, Spec, payload_bytes
@@ -56,20 +57,20 @@ def sheet(w: World, number: i64) -> Sheet:
         if known < 0:
             known = len(specs)
             specs[job.spec] = known
-        _show(shown, job, known)
+        _show(shown, job, shown_run_at(w, job), known)
     shown.append(u8(93))
     rows.finish()
     names = [(spec.tenant_name, spec.options.queue, spec.options.task) for spec in specs]
     return Sheet(int(number), out.getvalue(), _json(names), shown.getvalue())
 
 
-def _show(out: BytesWriter, job: Job, spec: i64) -> None:
+def _show(out: BytesWriter, job: Job, run_at: i64, spec: i64) -> None:
     out.append(u8(91))
     _digits(out, job.id)
     for number in (spec, i64(job.state), i64(job.priority), i64(job.attempt)):
         out.append(u8(44))
         _digits(out, number)
-    for at in (job.run_at, job.created_at, job.started_at, job.ended_at, payload_bytes(job)):
+    for at in (run_at, job.created_at, job.started_at, job.ended_at, payload_bytes(job)):
         out.append(u8(44))
         _digits(out, at)
     if job.state == FAILED:

@@ -34,7 +34,7 @@ from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import find_duplicate, refused, take_keys
 from tenure.engine.ending import count_live, fail_waiting
 from tenure.engine.job import Job, Side, Spec
-from tenure.engine.place import join_started, line_up, wait_until
+from tenure.engine.place import join_started, line_up, wait_for_run
 from tenure.engine.removal import keep
 from tenure.engine.staged import Staged
 from tenure.engine.world import Queue, World
@@ -122,7 +122,7 @@ def _keys_held(w: World, spec: Spec, extras: Extras, past: Past) -> Extras:
     """The keys that a job in this state has. An ended one has its custom id, and its idempotency key for its time."""
     if not is_terminal(_code_of(past)):
         return Extras(extras.custom_id, extras.unique_key, extras.idempotency_key, metadata=extras.metadata)
-    is_held = _idempotent_until(spec, past) > w.wall_ms
+    is_held = _idempotent_until(spec, past) > w.steady_ms + w.shift_ms
     return Extras(extras.custom_id, "", extras.idempotency_key if is_held else "", metadata=extras.metadata)
 
 
@@ -145,7 +145,7 @@ def _insert(w: World, spec: Spec, payload: bytes | Blob, extras: Extras, past: P
     held = _keys_held(w, spec, extras, past)
     take_keys(w, q, job, Extras(held.custom_id, held.unique_key))
     if held.idempotency_key:
-        idempotency.hold(w, q, job, held.idempotency_key, _idempotent_until(spec, past))
+        idempotency.hold(w, q, job, held.idempotency_key, _idempotent_until(spec, past) - w.shift_ms)
     elif extras.idempotency_key:
         job.key = extras.idempotency_key  # another's by now, or nobody's
     if is_terminal(_code_of(past)):
@@ -220,12 +220,12 @@ def _begin(w: World, q: Queue, job: Job, side: Side, past: Past) -> None:
     if side.extras.group and state != BLOCKED and _has_started(past):
         join_started(w, q, job)
     if state == READY:
-        job.ready_at = past.ready_at or w.wall_ms
+        job.ready_at = past.ready_at or w.at_ms
         line_up(w, q, job, True)
         return
     q.count(i64(state), 1)
     if state != BLOCKED:
-        wait_until(w, job, job.run_at)
+        wait_for_run(w, job)
     elif verdict == dependency.FAIL:
         fail_waiting(w, q, job, FAIL_DEPENDENCY, REASON_DEPENDENCY)
 

@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from tenure.core.state import READY
 from tenure.engine.alarm import ABANDON, RUN, Alarm
+from tenure.engine.clock import on_elapsed
 from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, TIMED, Job, Side
 from tenure.engine.line import Order
 from tenure.engine.ring import activate, activate_aside, deactivate, deactivate_aside
@@ -44,7 +45,7 @@ def group_of(q: Queue, job: Job) -> Group | None:
 
 def make_ready(w: World, q: Queue, job: Job, renew: bool) -> None:
     """The job may run now. With `renew` it gets a new ready number, else it keeps the one it has."""
-    job.ready_at = w.wall_ms
+    job.ready_at = w.at_ms
     line_up(w, q, job, renew)
 
 
@@ -97,9 +98,7 @@ def leave(w: World, q: Queue, job: Job) -> None:
             deactivate(w, q)
         drop_candidate(w, q, job)
     elif place == TIMED:
-        if job.alarm is not None:
-            w.wall.cancel(job.alarm)
-            job.alarm = None
+        cancel_run(w, job)
     elif place == MEMBER:
         group = group_of(q, job)
         assert group is not None
@@ -122,12 +121,24 @@ def step_back(w: World, q: Queue, job: Job) -> None:
         let_out(w, q, group)
 
 
-def wait_until(w: World, job: Job, run_at: i64) -> None:
-    """Set the alarm that makes a scheduled or retrying job ready."""
-    job.run_at = run_at
+def wait_for_run(w: World, job: Job) -> None:
+    """Set the alarm that makes a scheduled or retrying job ready at its `run_at`."""
     job.place = TIMED
-    job.alarm = Alarm(run_at, RUN, job.id)
-    w.wall.add(job.alarm)
+    if job.is_delayed:
+        job.alarm = Alarm(on_elapsed(w, job.run_at), RUN, job.id)
+        w.elapsed.add(job.alarm)
+    else:
+        job.alarm = Alarm(job.run_at, RUN, job.id)
+        w.wall.add(job.alarm)
+
+
+def cancel_run(w: World, job: Job) -> None:
+    if job.alarm is not None:
+        if job.is_delayed:
+            w.elapsed.cancel(job.alarm)
+        else:
+            w.wall.cancel(job.alarm)
+        job.alarm = None
 
 
 # Groups.

@@ -9,6 +9,7 @@ from tenure.core.record import BlobRecord, DeadLetterGroup, Explanation, Failed,
 from tenure.core.request import Filter
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES
 from tenure.core.tenant import ANY_TENANT, Context
+from tenure.engine.clock import on_steady, shown_lease_until, shown_run_at, step_text
 from tenure.engine.job import ASIDE, MEMBER, PARKED, Job
 from tenure.engine.parking import is_held_by
 from tenure.engine.world import UNLIMITED, Queue, World
@@ -25,7 +26,7 @@ def worker_of(job: Job) -> str:
     return "" if job.side is None else job.side.worker
 
 
-def record(job: Job) -> JobRecord:
+def record(w: World, job: Job) -> JobRecord:
     side = job.side
     spec = job.spec
     options = spec.options
@@ -47,12 +48,12 @@ def record(job: Job) -> JobRecord:
         delivery=int(job.delivery),
         max_attempts=options.max_attempts or None,
         created_at=int(job.created_at),
-        run_at=int(job.run_at),
+        run_at=int(shown_run_at(w, job)),
         ready_at=int(job.ready_at),
         started_at=int(job.started_at),
         ended_at=int(job.ended_at),
         expires_at=0 if side is None else int(side.expires_at),
-        lease_until=int(lease.until_wall_ms) if running and lease is not None else 0,
+        lease_until=int(shown_lease_until(w, lease)) if running and lease is not None else 0,
         worker=worker_of(job),
         progress=None if side is None else side.progress,
         result=None if side is None else side.result,
@@ -83,13 +84,13 @@ def get(w: World, context: Context, ids: list[int], custom_ids: list[str]) -> li
     for id in ids:
         job = w.find(id)
         visible = job is not None and w.is_visible(job, context.tenant, context.tenants)
-        found.append(record(job) if job is not None and visible else None)
+        found.append(record(w, job) if job is not None and visible else None)
     number = w.tenant_numbers.get(context.tenant)
     keys = None if number is None else w.tenants[number].custom_ids
     for custom_id in custom_ids:
         id = 0 if keys is None else keys.get(custom_id)
         job = w.index.get(id) if id else None
-        found.append(None if job is None else record(job))
+        found.append(None if job is None else record(w, job))
     return found
 
 
@@ -157,7 +158,7 @@ def find(w: World, context: Context, filter: Filter, limit: int, cursor: str) ->
             after = job.id
             scanned += 1
             if matches(job, filter, tenant):
-                found.append(record(job))
+                found.append(record(w, job))
                 if len(found) >= limit:
                     return JobPage(tuple(found), str(int(after)) if after < w.last_id else "")
     return JobPage(tuple(found), str(int(after)))
@@ -266,13 +267,22 @@ def _why(w: World, job: Job) -> Why:
         text = (
             "waits for its run time" if state == SCHEDULED else f"attempt {int(job.attempt)} failed; waits to try again"
         )
-        return Why("run_at", text, job.created_at if state == SCHEDULED else job.started_at, -1, job.run_at)
+        stepped = "" if job.is_delayed else step_text(w)
+        if stepped:
+            text += f"; {stepped}"
+        return Why("run_at", text, job.created_at if state == SCHEDULED else job.started_at, -1, shown_run_at(w, job))
     if state == BLOCKED:
         assert side is not None
-        return Why("dependencies", f"waits for {int(side.pending)} of its dependencies", job.created_at, -1, job.run_at)
+        return Why(
+            "dependencies",
+            f"waits for {int(side.pending)} of its dependencies",
+            job.created_at,
+            -1,
+            shown_run_at(w, job),
+        )
     if state == RUNNING:
         assert job.lease is not None
-        text = f"leased to {job.lease.worker or 'a worker'} until {int(job.lease.until_wall_ms)}"
+        text = f"leased to {job.lease.worker or 'a worker'} until {int(shown_lease_until(w, job.lease))}"
         return Why("lease", text, job.started_at)
     if state != READY:
         return Why(
@@ -313,4 +323,4 @@ def _why_waiting(w: World, q: Queue, job: Job) -> Why:
 
 def _earliest(w: World, elapsed_ms: i64) -> i64:
     """A time on the elapsed clock, as the wall would show it; 0 stays 0."""
-    return w.wall_ms + elapsed_ms - w.elapsed_ms if elapsed_ms else 0
+    return on_steady(w, elapsed_ms) + w.shift_ms if elapsed_ms else 0

@@ -17,6 +17,7 @@ absolute, so that the journal can be read over pages of a checkpoint that are ne
              distance from wall · gap · 1 if compressed, else 0 · contents in one piece and where they end, as in
              core.packed (each its size and bytes): jobs that came together and differ in nothing but their payload, as
              they were then. It is read before ROWS
+    AT       i64: the time of the last events, when it is not the wall's: that was set back
 
 To change it: a new section for something new; another version, with the reader of the old one kept, for what was
 there.
@@ -33,7 +34,7 @@ from tenure.engine.code import hold, patch, put, put_bytes, put_signed, put_text
 from tenure.engine.entity import entity_fact
 from tenure.engine.facts import Rows
 from tenure.engine.job import Job
-from tenure.engine.journal import PAGE_BITS, Journal
+from tenure.engine.journal import CLOCK, PAGE_BITS, Journal
 from tenure.engine.specs import spec_fact
 from tenure.engine.world import World
 
@@ -48,6 +49,7 @@ OUTPUT: Final = 3
 ENTITIES: Final = 4
 BUNDLES: Final = 5
 BATCHES: Final = 6
+AT: Final = 7
 
 NUMBERS: Final = 8
 HEAD_BYTES: Final = 1 + 8 * (2 + NUMBERS)
@@ -60,6 +62,9 @@ def take(w: World) -> bytes:
     journal = w.journal
     if journal.is_empty():
         return b""
+    if not journal.has_clock:
+        journal.has_clock = True
+        journal.mark((CLOCK,))
     journal.bytes = 0
     journal.in_rows = 0
     out = BytesWriter()
@@ -136,6 +141,10 @@ def _put_head(out: BytesWriter, w: World, version: i64) -> None:
     write_i64_le(out, w.last_alarm)
     write_i64_le(out, w.last_ticket)
     write_i64_le(out, w.log.seq)
+    if w.at_ms != w.wall_ms:
+        size = _begin_section(out, AT)
+        write_i64_le(out, w.at_ms)
+        _end_section(out, size)
 
 
 def _take_bundles(journal: Journal, out: BytesWriter) -> None:
@@ -270,6 +279,7 @@ class Sections:
         self.entities = b""
         self.bundles = b""
         self.batches = b""
+        self.at_ms: i64 = self.wall_ms
         at: i64 = HEAD_BYTES
         while at < len(data):
             tag = data[at]
@@ -288,3 +298,5 @@ class Sections:
                 self.bundles = body
             elif tag == BATCHES:
                 self.batches = body
+            elif tag == AT:
+                self.at_ms = read_i64_le(body, 0)

@@ -16,6 +16,7 @@ from tenure.core.bound import OTHERS_PER_STEP
 from tenure.core.state import FAILED, GONE, REMOVE
 from tenure.engine.alarm import FORGET, OUTCOME, RETAIN, Alarm
 from tenure.engine.blob import let_go_of_job
+from tenure.engine.clock import on_elapsed
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.idempotency import outlive
 from tenure.engine.job import Job, Spec
@@ -51,7 +52,8 @@ def keep(w: World, q: Queue, job: Job) -> None:
     kept = w.kepts[number]
     w.last_ended += 1
     job.number = w.last_ended
-    job.rank = job.ended_at
+    # On the steady clock. One that was imported ended before.
+    job.rank = w.steady_ms if job.ended_at == w.at_ms else min(job.ended_at - w.shift_ms, w.steady_ms)
     w.terminal_jobs += 1
     w.terminal_bytes += size_of(job)
     w.ended += 1
@@ -64,12 +66,12 @@ def keep(w: World, q: Queue, job: Job) -> None:
     if not kept.in_heap:
         kept.in_heap = True
         heappush(w.kept_heap, _heap_entry(job, kept))
-    elif first is job and job.ended_at < w.wall_ms:
+    elif first is job and job.rank < w.steady_ms:
         w.is_heap_stale = True  # it was imported: the others end now
     if kept.alarm is None or first is job:
         _set_alarm(w, kept)
     if kept.count_max != UNLIMITED and line.size > kept.count_max and not kept.over:
-        if w.wall_ms >= first.ended_at + KEEP_MIN_MS:
+        if w.steady_ms >= first.rank + KEEP_MIN_MS:
             kept.over = True
             w.over.append(int(kept.number))
         elif line.size == kept.count_max + 1:
@@ -83,7 +85,6 @@ def keep_again(w: World, q: Queue, job: Job) -> None:
     if number < 0:
         number = _kept_for(w, q, job.spec, failed)
     kept = w.kepts[number]
-    job.rank = job.ended_at
     w.terminal_jobs += 1
     w.terminal_bytes += size_of(job)
     if job.side is not None and job.side.doomed:
@@ -97,11 +98,11 @@ def keep_again(w: World, q: Queue, job: Job) -> None:
 
 
 def end_order(job: Job) -> tuple[int, int]:
-    return int(job.ended_at), int(job.number)
+    return int(job.rank), int(job.number)
 
 
 def _heap_entry(job: Job, kept: Kept) -> tuple[int, int, int]:
-    return int(job.ended_at), int(job.number), int(kept.number)
+    return int(job.rank), int(job.number), int(kept.number)
 
 
 def clear_out(w: World) -> None:
@@ -201,9 +202,9 @@ def trim(w: World, kept: Kept, budget: i64) -> i64:
     while line.size > 0 and budget > 0:
         job = line.first()
         over = kept.count_max != UNLIMITED and line.size > kept.count_max
-        if w.wall_ms >= job.ended_at + kept.age_ms:
+        if w.steady_ms >= job.rank + kept.age_ms:
             reason = "age"
-        elif over and w.wall_ms >= job.ended_at + KEEP_MIN_MS:
+        elif over and w.steady_ms >= job.rank + KEEP_MIN_MS:
             reason = "count"
         else:
             break
@@ -220,14 +221,14 @@ def _set_alarm(w: World, kept: Kept) -> None:
     if line.size == 0:
         return
     over = kept.count_max != UNLIMITED and line.size > kept.count_max
-    due: i64 = line.first().ended_at + (KEEP_MIN_MS if over else kept.age_ms)
+    due: i64 = on_elapsed(w, line.first().rank + (KEEP_MIN_MS if over else kept.age_ms))
     alarm = kept.alarm
     if alarm is not None and alarm.live:
         if alarm.due_ms <= due:
             return
-        w.wall.cancel(alarm)
+        w.elapsed.cancel(alarm)
     kept.alarm = Alarm(due, RETAIN, kept.number)
-    w.wall.add(kept.alarm)
+    w.elapsed.add(kept.alarm)
 
 
 def hold_cap(w: World, budget: i64) -> i64:
@@ -295,10 +296,10 @@ def remove(w: World, q: Queue, job: Job, reason: str) -> None:
 
 def keep_outcome(w: World, job: Job, state: i64) -> None:
     w.journal.forget(job, state)
-    w.outcomes.add(job.id, state, job.spec.tenant, w.wall_ms)
+    w.outcomes.add(job.id, state, job.spec.tenant, w.steady_ms)
     if w.outcomes_alarm is None:
-        w.outcomes_alarm = Alarm(w.wall_ms + DAY_MS, OUTCOME, 0)
-        w.wall.add(w.outcomes_alarm)
+        w.outcomes_alarm = Alarm(w.elapsed_ms + DAY_MS, OUTCOME, 0)
+        w.elapsed.add(w.outcomes_alarm)
     side = job.side
     if side is not None and side.holds_custom:
         _keep_custom_outcome(w, job, state)
@@ -328,7 +329,7 @@ def _keep_custom_outcome(w: World, job: Job, state: i64) -> None:
     side.holds_custom = False
     if t.custom_outcomes is None:
         t.custom_outcomes = OrderedDict()
-    t.custom_outcomes[custom_id] = (int(job.id), int(state), int(w.wall_ms + DAY_MS))
+    t.custom_outcomes[custom_id] = (int(job.id), int(state), int(w.steady_ms + DAY_MS))
     w.journal.mark((CUSTOM, t.name, custom_id))
     while len(t.custom_outcomes) > CUSTOM_OUTCOMES_MAX:
         oldest, _ = t.custom_outcomes.popitem(last=False)
@@ -367,7 +368,7 @@ def forget_queue(w: World, q: Queue) -> None:
     for number in q.kepts:
         kept = w.kepts[number]
         if kept.alarm is not None:
-            w.wall.cancel(kept.alarm)
+            w.elapsed.cancel(kept.alarm)
         w.kept_heap = [entry for entry in w.kept_heap if entry[2] != number]
         heapify(w.kept_heap)
         w.kepts_free.append(number)

@@ -25,6 +25,7 @@ from tenure.engine import entity, idempotency, journal
 from tenure.engine.alarm import Alarm
 from tenure.engine.blob import hold, hold_of_job, hold_of_load, sweep_blob
 from tenure.engine.bundle import Bundle
+from tenure.engine.clock import move_clock, note_gap, on_elapsed, restore_clock, shown_lease_until
 from tenure.engine.code import Cursor
 from tenure.engine.configure import configure
 from tenure.engine.dependent import judge
@@ -38,7 +39,7 @@ from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, Job, Side
 from tenure.engine.keys import Keys
 from tenure.engine.load import go_on_publishing, restore_load
 from tenure.engine.parking import limit_for
-from tenure.engine.place import ABANDON_MS, group_of, let_out, side_of, wait_until, watch_aside
+from tenure.engine.place import ABANDON_MS, group_of, let_out, side_of, wait_for_run, watch_aside
 from tenure.engine.redo import Sections
 from tenure.engine.removal import end_order, is_empty, keep_again, plan_forgetting, remove
 from tenure.engine.ring import activate
@@ -56,8 +57,6 @@ from tenure.engine.world import (
     World,
 )
 
-LEASE_LEAST_MS = 30_000  # what a lease has left when a store is opened, or its length if that is less
-
 _unpack = msgspec.msgpack.Decoder().decode
 
 
@@ -73,7 +72,9 @@ class Restore:
         self._quoted_fact: Fact | None = None  # the chunk that was read last
         self._quoted: Batch | None = None
         self._sweeping: dict[int, tuple[Answers, journal.Entity]] = {}  # remembered operations that go on
+        # Of the last record.
         self.wall_ms: i64 = 0
+        self.at_ms: i64 = 0
         self.elapsed_ms: i64 = 0
         self.seq: i64 = 0
 
@@ -134,7 +135,12 @@ class Restore:
                 self.output(cast("int", row[0]), cast("int", row[1]), item)
                 unsaved.unsaved_output.append((cast("int", row[0]), cast("int", row[1]), item))
         if sections.gone:
-            self._read_gone(sections.gone, sections.wall_ms)
+            self._read_gone(sections.gone, self._steady_ms())
+
+    def _steady_ms(self) -> i64:
+        """Of the last record, see `engine.clock`."""
+        clock = self._entities.get((journal.CLOCK,))
+        return self.wall_ms if clock is None else self.elapsed_ms + cast("int", clock["steady_from"])
 
     def _read_bundle(self, chunk: journal.Entity, numbers: list[int]) -> None:
         """Rows of a chunk as jobs."""
@@ -192,6 +198,7 @@ class Restore:
     def head(self, sections: Sections) -> None:
         w = self._w
         self.wall_ms = sections.wall_ms
+        self.at_ms = sections.at_ms
         self.elapsed_ms = sections.elapsed_ms
         numbers = sections.numbers
         w.last_id = max(w.last_id, numbers[0])
@@ -243,8 +250,7 @@ class Restore:
         w.last_id = max(w.last_id, last_id)
         if self._rows.orphans:
             raise ValueError(f"the journal changes jobs that are nowhere: {sorted(self._rows.orphans)[:10]}")
-        w.wall_ms = max(self.wall_ms, now.wall_ms)
-        w.elapsed_ms = max(self.elapsed_ms, now.elapsed_ms)
+        self._restore_clock(now)
         self._restore_settings()
         jobs = w.index.scan(0, 1 << 60, w.last_id)
         ready: list[Job] = []
@@ -266,7 +272,8 @@ class Restore:
         for number in range(len(w.queues)):
             w.journal.unsaved_queues[number] = 1
         w.log = EventLog(w.log.events_max, w.journal)
-        w.log.resume(seq, w.wall_ms)
+        w.log.resume(seq, w.at_ms)
+        w.log.shift_ms = w.shift_ms
         w.owed.clear()
         self._restore_owed()
         w.journal.on = True
@@ -277,7 +284,19 @@ class Restore:
                 remove(w, w.queue_of(job), job, job.side.doomed)
         if w.terminal_jobs > w.terminal_jobs_max or w.terminal_bytes > w.terminal_bytes_max:
             w.owed.append(Owed(OWED_CAP, 0))
-        return Engine(w.mint.secret, w.mint.epoch, Now(w.wall_ms, w.elapsed_ms), w)
+        return Engine(w.mint.secret, w.mint.epoch, Now(w.wall_ms, w.elapsed_ms, w.left_out_ms), w)
+
+    def _restore_clock(self, now: Now) -> None:
+        """While the store was down all durations went on but those of leases and timeouts."""
+        w = self._w
+        if self.elapsed_ms == 0 and self.wall_ms == 0:
+            restore_clock(w, None, now.wall_ms, now.wall_ms, now.elapsed_ms)
+            return
+        restore_clock(w, self._entities.get((journal.CLOCK,)), self.wall_ms, self.at_ms, self.elapsed_ms)
+        note_gap(w, w.served_ms, w.served_ms)
+        left_out_ms: i64 = w.left_out_ms + max(now.elapsed_ms - self.elapsed_ms, 0)
+        w.left_out_ms = left_out_ms
+        move_clock(w, Now(now.wall_ms, max(now.elapsed_ms, self.elapsed_ms), left_out_ms))
 
     def _restore_settings(self) -> None:
         """By the code that took them; what it tells the log and owes is dropped."""
@@ -329,7 +348,7 @@ class Restore:
         if state == READY:
             ready.append(job)
         elif state == SCHEDULED or state == RETRYING:
-            wait_until(w, job, job.run_at)
+            wait_for_run(w, job)
         elif state == RUNNING:
             self._run(q, job)
         if side is not None and side.expires_at and state != RUNNING:
@@ -345,30 +364,20 @@ class Restore:
         timeout = self._rows.timeouts.get(int(job.id))
         if timeout is not None:
             job.alarm = Alarm(timeout, kinds.TIMEOUT, job.id)
-            w.elapsed.add(job.alarm)
+            w.served.add(job.alarm)
         side = job.side
         if side is not None and side.holds is not None:
             side.holds = _take_limits(w, q, list(job.spec.options.limit_keys))
 
     def _place_leases(self) -> None:
-        """While the store could not be reached nobody could renew: a lease that lived then gets time to be renewed."""
         w = self._w
         for lease in self._rows.leases():
             if lease.count == 0:
                 lease.live = False
                 continue
-            least: i64 = w.elapsed_ms + min(lease.length_ms, LEASE_LEAST_MS)
             if epoch_of(lease.token) <= self._fenced_epoch:
-                lease.due_ms = min(lease.due_ms, w.elapsed_ms)
-                lease.until_wall_ms = min(lease.until_wall_ms, w.wall_ms)
-            elif self.elapsed_ms < lease.due_ms and lease.due_ms < least:
-                lease.due_ms = least
-                lease.until_wall_ms = w.wall_ms + (least - w.elapsed_ms)
-                for id in lease.listed():
-                    job = w.index.get(id)
-                    assert job is not None
-                    w.journal.touch(job)
-            w.elapsed.add(lease)
+                lease.due_ms = min(lease.due_ms, w.gaps[0][0] if w.gaps else w.served_ms)
+            w.served.add(lease)
 
     def _restore_entities(self) -> None:
         w = self._w
@@ -399,8 +408,8 @@ class Restore:
             if name[0] == journal.OPERATION:
                 self._restore_operation(name, fact)
         if len(w.outcomes) or any(t.custom_outcomes for t in w.tenants):
-            w.outcomes_alarm = Alarm(w.wall_ms, kinds.OUTCOME, 0)
-            w.wall.add(w.outcomes_alarm)
+            w.outcomes_alarm = Alarm(w.elapsed_ms, kinds.OUTCOME, 0)
+            w.elapsed.add(w.outcomes_alarm)
 
     def _restore_session(self, name: str, fact: Fact) -> None:
         w = self._w
@@ -604,7 +613,7 @@ def _restore_holdover(w: World, name: journal.Entity, fact: Fact) -> None:
     q.held_over += 1
     tenant.held_over += 1
     w.holdovers[(claim, id)] = holdover
-    w.elapsed.add(holdover)
+    w.served.add(holdover)
 
 
 def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
@@ -617,12 +626,14 @@ def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
         task, key = (key, str(name[4])) if len(name) > 4 else key.split("\n", 1)
         idempotency.leave(w, q, task, key, job, due)
         return
-    window = Window(due, w.next_alarm_id(), q.number, key, job, cast("int", fact["first_at"]), bool(fact["trailing"]))
+    window = Window(
+        on_elapsed(w, due), w.next_alarm_id(), q.number, key, job, cast("int", fact["first_at"]), bool(fact["trailing"])
+    )
     if q.windows is None:
         q.windows = {}
     q.windows[key] = window
     if not window.trailing:
-        w.wall.add(window)
+        w.elapsed.add(window)
 
 
 def _restore_claimed(w: World, fact: Fact) -> Claimed:
@@ -639,6 +650,6 @@ def _restore_claimed(w: World, fact: Fact) -> Claimed:
         claimed.options.append(job.spec.options)
         claimed.tenants.append(job.spec.tenant_name)
         claimed.attempts.append(int(job.attempt))
-        claimed.lease_until.append(int(job.lease.until_wall_ms))
+        claimed.lease_until.append(int(shown_lease_until(w, job.lease)))
         claimed.extras.append(None if job.side is None else job.side.extras)
     return claimed

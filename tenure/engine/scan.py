@@ -378,7 +378,7 @@ def _scan_jobs(w: World, context: Context, asked: Scan, lowest: int) -> Scanned:
                 if len(found) >= asked.limit or size >= BYTES_MAX:
                     looked = JOBS_LOOKED_AT
                     break
-    columns = chosen(_job_columns(found), asked.columns) if found else {}
+    columns = chosen(_job_columns(w, found), asked.columns) if found else {}
     return Scanned(lowest, int(w.last_id), int(after), len(found), columns)
 
 
@@ -388,8 +388,8 @@ def _size(job: Job) -> i64:
     return 500 + payload_bytes(job) + result
 
 
-def _job_columns(jobs: list[Job]) -> dict[str, object]:
-    rows = [record(job) for job in jobs]
+def _job_columns(w: World, jobs: list[Job]) -> dict[str, object]:
+    rows = [record(w, job) for job in jobs]
     columns: dict[str, object] = {}
     if not rows:
         return columns

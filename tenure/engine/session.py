@@ -11,6 +11,7 @@ from tenure.core.state import RUNNING
 from tenure.core.tenant import OpId
 from tenure.engine import journal
 from tenure.engine.alarm import SESSION, Alarm
+from tenure.engine.clock import shown_lease_until
 from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Owed, Session, World
 
 ENQUEUE = "enqueue"
@@ -126,6 +127,6 @@ def still_leased(w: World, claimed: Claimed) -> Claimed | None:
         again.options.append(claimed.options[at])
         again.tenants.append(claimed.tenants[at])
         again.attempts.append(claimed.attempts[at])
-        again.lease_until.append(int(job.lease.until_wall_ms))
+        again.lease_until.append(int(shown_lease_until(w, job.lease)))
         again.extras.append(claimed.extras[at])
     return again if again.ids else None

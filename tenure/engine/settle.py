@@ -62,6 +62,7 @@ from tenure.core.state import (
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.blob import put_result
 from tenure.engine.check import check_content, content_bytes
+from tenure.engine.clock import lease_due, run_after, shown_lease_until, shown_run_at
 from tenure.engine.ending import (
     confirm,
     drop_from_lease,
@@ -77,7 +78,7 @@ from tenure.engine.enqueue import enqueue
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
 from tenure.engine.parking import pause_key
-from tenure.engine.place import make_ready, side_of, wait_until
+from tenure.engine.place import make_ready, side_of, wait_for_run
 from tenure.engine.world import Queue, World
 
 PROGRESS_MS = 1_000
@@ -124,7 +125,7 @@ def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -
             confirm(w, context, token, id)
         return Check(None, LeaseLost(id, "superseded" if w.mint.is_genuine(token) else "unknown"), False)
     if job.state == RUNNING and job.settled == SETTLE_NONE:
-        if lease.due_ms > w.elapsed_ms:
+        if lease_due(w, lease) > w.served_ms:
             return Check(job, None, False)
         # Over, though its alarm has not been heard yet.
         return Check(None, LeaseLost(id, "expired"), False)
@@ -219,7 +220,7 @@ def _complete_plain(w: World, context: Context, request: Settle, answers: Answer
         assert lease is not None
         if lease is not known or tokens[at] is not token:
             token = tokens[at]
-            if not isinstance(token, bytes) or lease.token != token or lease.due_ms <= w.elapsed_ms:
+            if not isinstance(token, bytes) or lease.token != token or lease_due(w, lease) <= w.served_ms:
                 break
             known = lease
         if job.spec is not spec:
@@ -271,7 +272,7 @@ def _settle_one(w: World, context: Context, request: Settle, id: object, at: int
     if request.verb == SETTLE_FAIL or request.verb == SETTLE_RELEASE or request.verb == SETTLE_SNOOZE:
         side = side_of(job)
         side.answer_state = i64(job.state)
-        side.answer_run_at = job.run_at
+        side.answer_run_at = shown_run_at(w, job)
         side.settled_verb = request.verb
         side.settled_token = lease.token if lease is not None else b""
     return _first_answer(job, request.verb)
@@ -338,7 +339,7 @@ def _accept_output(w: World, job: Job, result: object, followups: Batch | None) 
             return errors[at]
     for id in answers.ids:
         child = w.index.get(id)
-        if child is not None and child.created_at == w.wall_ms:
+        if child is not None and child.created_at == w.at_ms:
             side_of(child).parent = job.id
     return None
 
@@ -383,7 +384,7 @@ def _end_attempt(
     if delay < 0:
         delay = delay_ms(job.spec.options.backoff, int(job.id), int(job.attempt))
     # The event comes before the job is let into line, so that its start, if it is immediate, comes after.
-    job.run_at = w.wall_ms + delay
+    run_after(w, job, delay)
     job.state = RETRYING if delay > 0 else READY
     why = "" if reason == REASON_ATTEMPTS else reason  # it has some left
     w.log.ended(job, event.RETRYING, cause, lease.worker, why, error, i64(job.attempt), 0)
@@ -407,14 +408,14 @@ def release(w: World, q: Queue, job: Job, delay: i64, snoozed: bool) -> None:
         w.log.ended(job, event.FAILED, cause, lease.worker, REASON_DELIVERIES, NO_FAILURE, attempt, 0)
         finish(w, q, job, FAILED, REASON_DELIVERIES)
         return
-    job.run_at = w.wall_ms + delay
+    run_after(w, job, delay)
     job.state = SCHEDULED if delay > 0 else READY
     w.log.ended(job, event.RELEASED, cause, lease.worker, "", NO_FAILURE, attempt, 0)
     watch_expiry(w, job)
     keep_or_give_up_slot(w, q, job)
     if delay > 0:
         q.scheduled += 1
-        wait_until(w, job, job.run_at)
+        wait_for_run(w, job)
     else:
         make_ready(w, q, job, False)
 
@@ -457,23 +458,22 @@ def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease
     """Move the job to a lease with a later deadline; jobs of one old lease and deadline share the new one."""
     old = job.lease
     assert old is not None
-    due: i64 = w.elapsed_ms + (lease_ms or old.length_ms)
+    due: i64 = w.served_ms + (lease_ms or old.length_ms)
     if job.alarm is not None and job.alarm.due_ms < due:
         due = job.alarm.due_ms  # no renewal goes past the timeout
-    if due <= old.due_ms:
-        return old.until_wall_ms
+    if due <= lease_due(w, old):
+        return shown_lease_until(w, old)
     key = (int(old.id), int(due))
     lease = fresh.get(key)
     if lease is None:
-        until = w.wall_ms + (due - w.elapsed_ms)
-        lease = Lease(due, w.next_alarm_id(), old.token, old.worker, old.length_ms, until, old.connection)
-        w.elapsed.add(lease)
+        lease = Lease(due, w.next_alarm_id(), old.token, old.worker, old.length_ms, old.connection)
+        w.served.add(lease)
         fresh[key] = lease
     lease.add(int(job.id))
     job.lease = lease
     w.journal.touch(job)
     drop_from_lease(w, old)
-    return lease.until_wall_ms
+    return shown_lease_until(w, lease)
 
 
 # Output of a running job.
@@ -495,7 +495,7 @@ def append(w: World, context: Context, request: Append) -> int:
         if side.log is None:
             side.log = []
         offset = int(side.log_first) + len(side.log)
-        item = StreamItem(offset, int(w.wall_ms), line.encode())
+        item = StreamItem(offset, int(w.at_ms), line.encode())
         side.log.append(item)
         w.journal.append(job, ask.LOG, item)
         if len(side.log) > bound.LOG_LINES_MAX:
@@ -509,7 +509,7 @@ def append(w: World, context: Context, request: Append) -> int:
         raise PayloadTooLarge(int(side.stream_bytes) + size, bound.STREAM_BYTES_MAX, "stream")
     if side.stream is None:
         side.stream = []
-    item = StreamItem(len(side.stream), int(w.wall_ms), request.data)
+    item = StreamItem(len(side.stream), int(w.at_ms), request.data)
     side.stream.append(item)
     side.stream_bytes += size
     w.journal.append(job, ask.EMIT, item)
@@ -522,9 +522,9 @@ def _progress(w: World, job: Job, percent: int, text: str) -> int:
     message = bound.clip("text", text, bound.LOG_LINE_BYTES_MAX)
     side = side_of(job)
     last = side.progress
-    if last is not None and percent < 100 and w.wall_ms - last.at < PROGRESS_MS:
+    if last is not None and percent < 100 and w.at_ms - last.at < PROGRESS_MS:
         return last.percent
-    side.progress = Progress(percent, message, int(w.wall_ms))
+    side.progress = Progress(percent, message, int(w.at_ms))
     job.seq += 1
     worker = job.lease.worker if job.lease is not None else ""
     detail: dict[str, object] = {"percent": percent, "message": message[:256]}

@@ -5,6 +5,7 @@ from mypy_extensions import i64
 from tenure.core.state import BLOCKED, READY, RETRYING, RUNNING, SCHEDULED, STATE_NAMES, is_terminal
 from tenure.core.token import claim_of
 from tenure.engine.blob import count_blobs
+from tenure.engine.clock import on_elapsed
 from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec, payload_bytes
 from tenure.engine.parking import capacity, leading, more_room_at
 from tenure.engine.removal import size_of
@@ -57,6 +58,10 @@ def _name(job: Job) -> str:
     return f"job {int(job.id)} ({STATE_NAMES[job.state]})"
 
 
+def _run_due(w: World, job: Job) -> i64:
+    return on_elapsed(w, job.run_at) if job.is_delayed else job.run_at
+
+
 def _verify_job(w: World, job: Job, found: Findings) -> None:
     name = _name(job)
     place = int(job.place)
@@ -64,7 +69,7 @@ def _verify_job(w: World, job: Job, found: Findings) -> None:
     if state == READY:
         good = place in (LINE, ASIDE, PARKED, MEMBER)
     elif state in (SCHEDULED, RETRYING):
-        good = place == TIMED and job.alarm is not None and job.alarm.live and job.alarm.due_ms == job.run_at
+        good = place == TIMED and job.alarm is not None and job.alarm.live and job.alarm.due_ms == _run_due(w, job)
     else:
         good = place == NOWHERE
     found.expect(good, f"{name} stands in {PLACE_NAMES[place]}")
@@ -251,7 +256,7 @@ def _verify_keys(w: World, tenant: i64, jobs: list[Job], found: Findings) -> Non
         for table in ({} if q.left_keys is None else q.left_keys).values():
             for entry in table.values():
                 own = f"queue {t.name}/{q.name}: idempotency key of job {int(entry.job)}"
-                found.expect(entry.live or entry.due_ms <= w.wall_ms, f"{own} will not end")
+                found.expect(entry.live or entry.due_ms <= w.elapsed_ms, f"{own} will not end")
                 found.expect(w.index.get(entry.job) is None, f"{own} is kept by itself, and the job is there")
         held = {int(job.id): job for job in jobs if job.spec.queue == q.number and job.key_until > 0}
         for task, holders in ({} if q.holders is None else q.holders).items():

@@ -413,14 +413,26 @@ NO_QUEUE: Final = Queue(-1, "", -1, "", NO_LANE)
 
 class World:
     def __init__(self, secret: bytes, epoch: int, wall_ms: i64, elapsed_ms: i64) -> None:
+        # Time, see `engine.clock`.
         self.wall_ms: i64 = wall_ms
+        self.at_ms: i64 = wall_ms  # of events and of what happens to jobs: the wall's, but it never falls
         self.elapsed_ms: i64 = elapsed_ms
+        self.left_out_ms: i64 = 0  # of the elapsed time, since the store was made
+        self.served_ms: i64 = elapsed_ms  # elapsed less left out
+        self.gaps: list[tuple[int, int]] = []  # where time was left out last: the served time before and after
+        # Durations that are shown as times are kept on a clock that runs like elapsed time and began with the wall.
+        self.steady_from: i64 = wall_ms - elapsed_ms
+        self.steady_ms: i64 = wall_ms
+        self.shift_ms: i64 = 0  # by which the wall is ahead of it, to within a second
+        self.stepped_ms: i64 = 0  # by how much the wall clock was set last, and when, in elapsed time
+        self.stepped_at: i64 = 0
         self.mint = Mint(secret, epoch)
         self.index = Index()
         self.outcomes = Outcomes(DAY_MS, OUTCOMES_MAX)
         self.outcomes_alarm: Alarm | None = None
         self.wall = Wheel()
         self.elapsed = Wheel()
+        self.served = Wheel()
         self.journal = Journal()
         self.log = EventLog(bound.EVENTS_MAX, self.journal)
         # Tenants, queues and limits by number; numbers of forgotten queues and limits are used again.

@@ -36,7 +36,7 @@ class Server:
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], Now] = read_clock) -> None:
         self.settings = settings
         self._driver = Driver(store, clock)
-        self.handler = Handler(store, clock, self._driver.arm)
+        self.handler = Handler(store, self._driver.now, self._driver.arm)
         tokens = grants(settings)
         self._signed = None if settings.jwt is None else JwtGate(settings.jwt)
         open_grant = Grant("anybody") if not tokens and self._signed is None else None

@@ -46,8 +46,6 @@ class Renewal:
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._go_on())
-        if self._is_embedded:
-            self._client.beat()
         if self._keeping is not None:
             self._keeping.start()
 
@@ -58,7 +56,6 @@ class Renewal:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-            self._client.beat(goes_on=False)
         if self._keeping is not None:
             await self._keeping.stop()
 
@@ -78,7 +75,6 @@ class Renewal:
                 for attempt in self._keeping.lost():
                     self._lose(attempt)
             if self._is_embedded:
-                self._client.beat()
                 self._watch(now)
 
     def _due(self, now: float, is_kept: bool) -> list[Attempt]:

@@ -1,5 +1,6 @@
 """`tenure doctor`: what it says of what works, and of what does not."""
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -7,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from tenure.cli.doctor import build_of
+from tenure.client.client import Client
+from tenure.client.clock import read_clock
+from tenure.client.driver import Driver
+from tenure.core.clock import Now
+from tenure.core.tenant import Context
+from tenure.store.embedded.sqlite import SqliteStore
 from tests.cli.rig import Ended, Place, run, serving
+
+HOUR_MS = 3_600_000
 
 
 def checks(ended: Ended) -> dict[str, tuple[str, str, str]]:
@@ -69,6 +78,22 @@ def test_clock_behind_the_file_is_wrong(tmp_path: Path) -> None:
     os.utime(tmp_path / "jobs.db", (ahead, ahead))
     ended = run("doctor", "sqlite:///jobs.db")
     assert (ended.code, "the clock has gone back" in ended.out) == (1, True), ended
+
+
+def test_step_of_the_clock_is_named(tmp_path: Path) -> None:
+    """The store was last written by a clock that was an hour ahead."""
+
+    async def write_ahead() -> None:
+        store = SqliteStore(tmp_path / "jobs.db", "fsync")
+        driver = Driver(store, lambda: Now(read_clock().wall_ms + HOUR_MS, read_clock().elapsed_ms))
+        client = Client(driver, Context())
+        async with client:
+            await client.enqueue(b"x", delay="1h")
+
+    asyncio.run(write_ahead())
+    found = checks(run("doctor", "sqlite:///jobs.db", "--json"))
+    assert found["store's clock"][0] == "note"
+    assert "the wall clock was set back by" in found["store's clock"][1]
 
 
 @pytest.mark.slow

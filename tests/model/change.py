@@ -110,6 +110,7 @@ def delay(world: World, job: Job, run_at: int) -> None:
         raise Conflict("a running or blocked job cannot be delayed", job.id)
     if run_at > world.wall:
         job.run_at = run_at
+        job.is_delayed = False
         world.move(job, DELAY, SCHEDULED, "updated")
         refresh_turns(world)
     elif job.state != READY:
@@ -160,7 +161,7 @@ def replay(world: World, job: Job, order: Change) -> Job:
     edit(job, order)
     job.attempt = 0
     job.replays += 1
-    job.run_at = world.wall
+    world.run_after(job, 0)
     job.expires_at = 0
     job.ended_at = 0
     job.reason = ""

@@ -132,15 +132,14 @@ def lease(world: World, context: Context, wish: Claim, job: Job, token: bytes) -
         wish.worker,
         context.connection,
         length_ms,
-        world.elapsed + length_ms,
-        world.wall + length_ms,
-        world.elapsed + timeout_ms if timeout_ms else None,
+        world.served + length_ms,
+        world.served + timeout_ms if timeout_ms else None,
         world.last_lease,
     )
     job.tokens.append((token, context.connection))
     job.worker = wish.worker
     job.keeps_slot = False
-    job.started_at = world.wall
+    job.started_at = world.at
     job.attempt += 1
     job.delivery += 1
     world.move(job, CLAIM, RUNNING, "started")

@@ -55,7 +55,8 @@ def end(world: World, job: Job, cause: int, after: int, type: str, reason: str) 
     world.move(job, cause, after, type, reason)
     world.last_ended += 1
     job.ended_order = world.last_ended
-    job.ended_at = world.wall
+    job.ended_at = world.at
+    job.ended_elapsed = world.elapsed
     job.reason = reason
     job.keeps_slot = False
     for watch in [watch for watch in world.watches if watch.job == job.id]:
@@ -95,7 +96,7 @@ def decide(job: Job) -> int:
 
 
 def unblock(world: World, job: Job) -> None:
-    if job.run_at > world.wall:
+    if world.overdue(job) < 0:
         world.move(job, SATISFY, SCHEDULED, "updated")
     else:
         make_ready(world, job, SATISFY, "ready")
@@ -107,7 +108,7 @@ def remove(world: World, job: Job, reason: str) -> None:
     last = job.state if was_ended else CANCELLED
     world.move(job, REMOVE, GONE, "removed", reason)
     job.state = last
-    job.removed_at = world.wall
+    job.removed_elapsed = world.elapsed
     del world.jobs[job.id]
     world.graves[job.id] = job
     for watch in [watch for watch in world.watches if watch.job == job.id]:
@@ -141,7 +142,7 @@ def surplus(world: World, job: Job) -> str:
         return "removed"
     if keep_ms == 0 or keep_count == 0:
         return "zero"
-    age_ms = world.wall - job.ended_at
+    age_ms = world.elapsed - job.ended_elapsed
     if age_ms >= max(keep_ms, MINUTE_MS):
         return "age"
     if age_ms >= MINUTE_MS and newer(world, job) >= keep_count:
@@ -169,7 +170,7 @@ def policy(job: Job) -> tuple[int, int]:
 
 
 def next_retention(world: World, job: Job) -> int:
-    """When (wall) an ended job may next become surplus by itself."""
+    """When (elapsed) an ended job may next become surplus by itself."""
     keep_ms, _ = world.keep(job)
-    minimum = job.ended_at + MINUTE_MS
-    return minimum if minimum > world.wall else job.ended_at + max(keep_ms, MINUTE_MS)
+    minimum = job.ended_elapsed + MINUTE_MS
+    return minimum if minimum > world.elapsed else job.ended_elapsed + max(keep_ms, MINUTE_MS)

@@ -53,7 +53,7 @@ def enqueue(
 ) -> Outcome:
     body = check_payload(world, payload)
     check_options(world, tenant, options, extras)
-    run_at, expires_at = check_times(world, options, extras)
+    delay_ms, expires_at = check_times(world, options, extras)
     duplicate = find_duplicate(world, tenant, options, extras, body)
     if duplicate is not None:
         return duplicate
@@ -63,7 +63,7 @@ def enqueue(
     if not above_limits:
         check_room(world, tenant, options, body)
         take_enqueue_tokens(world, tenant, options)
-    return store(world, tenant, options, extras, body, run_at, expires_at)
+    return store(world, tenant, options, extras, body, delay_ms, expires_at)
 
 
 def check_payload(world: World, payload: object) -> bytes:
@@ -88,18 +88,19 @@ def check_options(world: World, tenant: str, options: Options, extras: Extras) -
 
 
 def check_times(world: World, options: Options, extras: Extras) -> tuple[int, int]:
-    """When it may run (now, when at once) and when it expires (0: never)."""
+    """How long it is to wait, unless until an instant, and when it expires (0: never)."""
     if options.delay_ms and extras.run_at:
         raise InvalidRequest("run_at", extras.run_at, "give either run_at or delay_ms")
     if options.ttl_ms and extras.expires_at:
         raise InvalidRequest("expires_at", extras.expires_at, "give either expires_at or ttl_ms")
-    run_at = max(extras.run_at, world.wall + options.delay_ms)
+    delay_ms = options.delay_ms
     if extras.debounce_key and options.debounce_mode == job.TRAILING:
-        run_at = world.wall + options.debounce_ms
+        delay_ms = options.debounce_ms
+    run_at = world.wall + delay_ms if delay_ms else extras.run_at
     expires_at = world.wall + options.ttl_ms if options.ttl_ms else extras.expires_at
     if expires_at and expires_at <= max(run_at, world.wall):
         raise InvalidRequest("expires_at", expires_at, "it must be after run_at and after now")
-    return run_at, expires_at
+    return delay_ms, expires_at
 
 
 # Duplicates.
@@ -136,7 +137,7 @@ def holder_of_idempotency_key(world: World, tenant: str, options: Options, key: 
         if not key or found.extras.idempotency_key != key or (found.queue, found.task) != (options.queue, options.task):
             continue
         is_present = found.id in world.jobs and found.is_live
-        if is_present or world.wall < found.created_at + found.options.idempotency_ttl_ms:
+        if is_present or world.elapsed < found.opened_at + found.options.idempotency_ttl_ms:
             return found
     return None
 
@@ -165,7 +166,7 @@ def debounce(world: World, tenant: str, options: Options, extras: Extras, payloa
         if found.extras.debounce_key != extras.debounce_key or found.queue != options.queue:
             continue
         if options.debounce_mode == job.LEADING:
-            is_open = world.wall < found.opened_at + found.options.debounce_ms
+            is_open = world.elapsed < found.opened_at + found.options.debounce_ms
             return Outcome(found.id, found.state, duplicate=True) if is_open else None
         if found.id not in world.jobs or found.state != SCHEDULED:
             return None
@@ -177,7 +178,7 @@ def trail(world: World, found: Job, options: Options, extras: Extras, payload: b
     wait_ms = options.debounce_max_wait_ms or job.DEBOUNCE_WINDOWS_MAX * options.debounce_ms
     found.payload = payload
     found.metadata = dict(extras.metadata or {})
-    found.run_at = min(world.wall + options.debounce_ms, found.opened_at + wait_ms)
+    found.run_at = min(world.elapsed + options.debounce_ms, found.opened_at + wait_ms)
     world.move(found, UPDATE, SCHEDULED, "updated")
     return Outcome(found.id, SCHEDULED, duplicate=True, replaced=True)
 
@@ -220,13 +221,16 @@ def take_enqueue_tokens(world: World, tenant: str, options: Options) -> None:
 
 
 def store(
-    world: World, tenant: str, options: Options, extras: Extras, payload: bytes, run_at: int, expires_at: int
+    world: World, tenant: str, options: Options, extras: Extras, payload: bytes, delay_ms: int, expires_at: int
 ) -> Outcome:
     world.last_id += 1
-    new = Job(world.last_id, tenant, options, extras, payload, options.priority, world.wall, run_at, expires_at)
+    new = Job(world.last_id, tenant, options, extras, payload, options.priority, world.at, 0, expires_at)
+    world.run_after(new, delay_ms)
+    if not delay_ms:
+        new.run_at = max(extras.run_at, world.wall)
     new.metadata = dict(extras.metadata or {})
     new.tags = extras.tags
-    new.opened_at = world.wall
+    new.opened_at = world.elapsed
     world.jobs[new.id] = new
     start(world, new, ENQUEUE, "enqueued")
     return Outcome(new.id, new.state)
@@ -240,7 +244,7 @@ def start(world: World, new: Job, cause: int, type: str) -> None:
         world.move(new, cause, BLOCKED, type)
         if decision == dependency.FAIL:
             finish(world, new, FAIL_DEPENDENCY, FAILED, "failed", REASON_DEPENDENCY)
-    elif new.run_at > world.wall:
+    elif world.overdue(new) < 0:
         world.move(new, cause, SCHEDULED, type)
     else:
         make_ready(world, new, cause, type)

@@ -16,6 +16,7 @@ from tenure.core.tenant import Context
 class Step:
     wall: int
     elapsed: int
+    served: int
     verb: str
 
 
@@ -36,7 +37,7 @@ class Granted:
     step: int
     token: bytes
     ids: list[int]
-    deadlines: dict[int, int]  # elapsed
+    deadlines: dict[int, int]  # served
 
 
 @dataclass
@@ -79,7 +80,7 @@ class History:
     unnamed: dict[int, int] = field(default_factory=dict)  # step -> jobs it may have made without answering their ids
     grants: list[Granted] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
-    extensions: list[tuple[int, int, int]] = field(default_factory=list)  # step, id, deadline (elapsed)
+    extensions: list[tuple[int, int, int]] = field(default_factory=list)  # step, id, deadline (served)
     withdrawals: set[int] = field(default_factory=set)  # steps
     settings: list[Setting] = field(default_factory=list)
     waiting: dict[int, tuple[Context, Claim]] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class History:
     residue: dict[str, int] = field(default_factory=dict)  # what is left when everything has ended
 
     def begin(self, now: Now, verb: str) -> int:
-        self.steps.append(Step(int(now.wall_ms), int(now.elapsed_ms), verb))
+        self.steps.append(Step(int(now.wall_ms), int(now.elapsed_ms), int(now.elapsed_ms - now.left_out_ms), verb))
         return self.step
 
     @property

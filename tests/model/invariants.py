@@ -20,6 +20,8 @@ TERMINAL: Final = ("completed", "failed", "cancelled")
 SPENT: Final = ("fail", "expire_lease", "time_out")
 SAID: Final = ("complete", "fail", "refuse", "release", "snooze")
 
+CLOCK_MS = 1_000  # by which the wall may be astray without having been set
+
 
 def i1_every_job_is_in_exactly_one_state(history: History) -> list[str]:
     seen: dict[int, list[str]] = {}
@@ -72,7 +74,7 @@ def i4_what_settled_an_attempt_was_the_live_token(history: History) -> list[str]
             said = [word.token for word in history.words if word.step == step and word.id == event.job]
             if tokens[event.job].token not in said:
                 found.append(f"job {event.job}: {event.cause} without the live token")
-            elif deadline_of(history, tokens[event.job], event.job, step) <= history.steps[step].elapsed:
+            elif deadline_of(history, tokens[event.job], event.job, step) <= history.steps[step].served:
                 found.append(f"job {event.job}: {event.cause} after the deadline")
     return found
 
@@ -278,16 +280,18 @@ def i10_one_live_job_per_unique_key(history: History) -> list[str]:
 
 def i11_no_start_before_run_at_or_dependencies(history: History) -> list[str]:
     found: list[str] = []
-    run_at: dict[int, int] = {}
+    run_at: dict[int, tuple[int, int]] = {}  # by the wall, and by elapsed time
     needs: dict[int, tuple[int, ...]] = {}
     endings: dict[int, set[str]] = {}
-    for _, event in history.of_jobs():
+    for at, event in history.of_jobs():
+        step = history.steps[at]
         if event.type == "enqueued":
             needs[event.job] = event.depends_on
         if event.state in ("scheduled", "retrying", "blocked") and event.run_at:
-            run_at[event.job] = event.run_at
-        if event.cause == "due" and event.at < run_at.get(event.job, 0):
-            found.append(f"job {event.job} became ready at {event.at}, before {run_at[event.job]}")
+            run_at[event.job] = (event.run_at, step.elapsed + event.run_at - step.wall)
+        wall, elapsed = run_at.get(event.job, (0, 0))
+        if event.cause == "due" and event.at < wall and step.elapsed < elapsed - CLOCK_MS:
+            found.append(f"job {event.job} became ready at {event.at}, before {wall}")
         if event.type == "started" and not are_met(history, event.job, needs.get(event.job, ()), endings):
             found.append(f"job {event.job} was started before {needs[event.job]}")
         if event.type in TERMINAL or event.type == "removed":

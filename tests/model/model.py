@@ -30,8 +30,6 @@ from tests.model.timer import abandon, abandon_due, apply_timers
 from tests.model.turn import refresh_turns
 from tests.model.world import Job, Seen, Waiter, Watch, World, sees
 
-LEASE_LEAST_MS = 30_000  # what a lease has left when a store is opened, or its length if that is less
-
 
 @dataclass
 class Observed:
@@ -227,22 +225,16 @@ class Model:
         """What nobody writes down is gone: waits, connections, turns. A lease that lives gets time to be renewed; the
         jobs whose leases got some are answered, with their new deadlines."""
         world = self.world
-        longer: list[tuple[int, int]] = []
         world.waiters.clear()
         world.watches.clear()
         for job in (*world.jobs.values(), *world.graves.values()):
             job.tokens = [(token, 0) for token, _ in job.tokens]
             if job.lease is not None:
                 job.lease.connection = 0
-                left = min(job.lease.length_ms, LEASE_LEAST_MS)
-                if world.elapsed < job.lease.deadline < world.elapsed + left:
-                    job.lease.deadline = world.elapsed + left
-                    job.lease.until_wall = world.wall + left
-                    longer.append((job.id, job.lease.deadline))
         world.standing = {}
         self.fairness.shares.clear()
         refresh_turns(world)
-        return longer
+        return world.give_time(world.served, world.served)
 
     # Reads.
 
@@ -280,16 +272,16 @@ def put(settings: dict[str, object], changes: dict[str, object]) -> None:
             settings[name] = value
 
 
-def differences(job: Job, record: JobRecord) -> list[str]:
+def differences(world: World, job: Job, record: JobRecord) -> list[str]:
     """Fields of a record that are not what the model says, each with both values."""
     found: list[str] = []
-    for name, wanted in fields_of(job).items():
+    for name, wanted in fields_of(world, job).items():
         if getattr(record, name) != wanted:
             found.append(f"job {job.id}: {name} is {getattr(record, name)!r}, should be {wanted!r}")
     return found
 
 
-def fields_of(job: Job) -> dict[str, object]:
+def fields_of(world: World, job: Job) -> dict[str, object]:
     fields: dict[str, object] = {
         "id": job.id,
         "custom_id": job.extras.custom_id,
@@ -311,15 +303,16 @@ def fields_of(job: Job) -> dict[str, object]:
         "replays": job.replays,
         "result": job.result,
     }
-    return fields | fields_of_state(job)
+    return fields | fields_of_state(world, job)
 
 
-def fields_of_state(job: Job) -> dict[str, object]:
+def fields_of_state(world: World, job: Job) -> dict[str, object]:
     if job.lease is not None:
         lease = job.lease
-        return {"lease_until": lease.until_wall, "started_at": job.started_at, "worker": lease.worker, "ended_at": 0}
+        until = world.shown_deadline(lease)
+        return {"lease_until": until, "started_at": job.started_at, "worker": lease.worker, "ended_at": 0}
     if job.is_terminal:
         return {"ended_at": job.ended_at, "reason": job.reason}
     if STATE_NAMES[job.state] in ("scheduled", "retrying"):
-        return {"run_at": job.run_at}
+        return {"run_at": world.shown_run_at(job)}
     return {}

@@ -54,6 +54,7 @@ class Pair:
         self.tenants = tenants
         self.wall = START_MS
         self.elapsed = 0
+        self.left_out = 0
         self.engine = Engine(SECRET, 1, self.now)
         self.engine.keep_journal()
         self.epoch = 1
@@ -69,7 +70,7 @@ class Pair:
 
     @property
     def now(self) -> Now:
-        return Now(self.wall, self.elapsed)
+        return Now(self.wall, self.elapsed, self.left_out)
 
     # One step.
 
@@ -82,6 +83,8 @@ class Pair:
         later = self.drain()
         observed = self.observe(answer, outbox | later, events)
         self.model.begin(self.now, observed)
+        self.note_longer(self.model.world.longer)
+        self.model.world.longer = []
         kind, remembered = self.recall(context)
         if kind == session.OLD:
             same(f"refusal of an old {verb}", isinstance(answer, Error), True)
@@ -101,6 +104,9 @@ class Pair:
         self.write_down()
         return answer
 
+    def note_longer(self, longer: list[tuple[int, int]]) -> None:
+        self.history.extensions += [(self.history.step, id, deadline) for id, deadline in longer]
+
     def write_down(self) -> None:
         """What the step changed; and the time, also when that is nothing."""
         self.records.append(self.engine.take() or head(self.engine._w))
@@ -116,8 +122,7 @@ class Pair:
 
     def restarted(self) -> None:
         """Waits, watches and connections have ended with the engine that was lost."""
-        longer = self.model.restart()
-        self.history.extensions += [(self.history.step, id, deadline) for id, deadline in longer]
+        self.note_longer(self.model.restart())
         self.granted = [(id, token, 0) for id, token, _ in self.granted]
         self.history.waiting.clear()
         self.tick()
@@ -186,7 +191,7 @@ class Pair:
             return
         deadlines: dict[int, int] = {}
         for at, id in enumerate(answer.ids):
-            deadlines[id] = answer.lease_until[at] - self.wall + self.elapsed
+            deadlines[id] = self.served(answer.lease_until[at])
             self.check_claimed(answer, at, id)
         self.history.grants.append(Granted(self.history.step, answer.token, list(answer.ids), deadlines))
         if not self.model.mint.is_genuine(answer.token):
@@ -198,7 +203,7 @@ class Pair:
             return
         self.granted.append((id, answer.token, job.lease.connection))
         told = (answer.payloads[at], answer.tenants[at], answer.attempts[at], answer.lease_until[at])
-        same(f"claimed {id}", told, (job.payload, job.tenant, job.attempt, job.lease.until_wall))
+        same(f"claimed {id}", told, (job.payload, job.tenant, job.attempt, self.model.world.shown_deadline(job.lease)))
         same(f"task of {id}", answer.options[at].task, job.task)
 
     # What can be read.
@@ -209,7 +214,7 @@ class Pair:
         records = self.history.view.records
         same("jobs there", sorted(records), sorted(world.jobs))
         for id, record in records.items():
-            same("records", differences(world.jobs[id], record), [])
+            same("records", differences(world, world.jobs[id], record), [])
         for tenant in self.tenants:
             counts = {queue: trim(states) for queue, states in self.history.view.counts[tenant].items() if trim(states)}
             same(f"counts of {tenant}", counts, self.model.count(Context(tenant), ""))
@@ -256,10 +261,15 @@ class Pair:
         """What `tick` answers must not be later than what the model knows to come."""
         self.next = next
 
-    def advance(self, wall_ms: int, elapsed_ms: int) -> object:
+    def advance(self, wall_ms: int, elapsed_ms: int, left_out_ms: int = 0) -> object:
         self.wall += wall_ms
         self.elapsed += elapsed_ms
+        self.left_out += left_out_ms
         return self.tick()
+
+    def served(self, shown: int) -> int:
+        """A deadline as it was shown, in served time."""
+        return shown - self.model.world.show(0) - self.left_out
 
     def enqueue(self, context: Context, batch: Batch) -> object:
         return self.step(
@@ -315,7 +325,7 @@ class Pair:
             if isinstance(answer, Extended):
                 for id, until in zip(order.ids, answer.lease_until, strict=True):
                     if until:
-                        self.history.extensions.append((self.history.step, id, until - self.wall + self.elapsed))
+                        self.history.extensions.append((self.history.step, id, self.served(until)))
 
         return self.step(
             "extend",

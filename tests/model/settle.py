@@ -70,7 +70,7 @@ def settle_one(world: World, mint: Mint, context: Context, order: Settle, at: in
     apply(world, job, order, at)
     assert job.last is not None
     job.last.state = job.state
-    job.last.run_at = job.run_at if job.state in (SCHEDULED, RETRYING) else 0
+    job.last.run_at = world.shown_run_at(job) if job.state in (SCHEDULED, RETRYING) else 0
     return Outcome(job.id, job.state, run_at=job.last.run_at)
 
 
@@ -184,7 +184,7 @@ def try_again(world: World, job: Job, cause: int, reason: str, delay_ms: int = -
         delay_ms = retry.delay_ms(job.options.backoff, job.id, job.attempt)
     if cause != TIME_OUT:
         keep_slot(world, job)
-    job.run_at = world.wall + delay_ms
+    world.run_after(job, delay_ms)
     if delay_ms == 0:
         make_ready(world, job, cause, "retrying")
     else:
@@ -204,7 +204,7 @@ def give_back(world: World, job: Job, verb: int, delay_ms: int) -> None:
         return
     keep_slot(world, job)
     if delay_ms:
-        job.run_at = world.wall + delay_ms
+        world.run_after(job, delay_ms)
         world.move(job, cause, SCHEDULED, "released")
     else:
         forget_aside(job)
@@ -238,7 +238,7 @@ def extend_one(world: World, job: Job, lease_ms: int, renewed: dict[tuple[int, i
     """Jobs of one lease that get the same new deadline go on sharing one."""
     lease = job.lease
     assert lease is not None
-    wanted = world.elapsed + (lease_ms or lease.length_ms)
+    wanted = world.served + (lease_ms or lease.length_ms)
     if lease.timeout_at is not None:
         wanted = min(wanted, lease.timeout_at)
     if wanted > lease.deadline:
@@ -247,17 +247,16 @@ def extend_one(world: World, job: Job, lease_ms: int, renewed: dict[tuple[int, i
             renewed[lease.order, wanted] = world.last_lease
         lease.order = renewed[lease.order, wanted]
         lease.deadline = wanted
-        lease.until_wall = world.wall + wanted - world.elapsed
-    return lease.until_wall
+    return world.shown_deadline(lease)
 
 
 def append(world: World, mint: Mint, context: Context, order: Append) -> int:
     job = live_job(world, mint, context, order.id, order.token)
     if order.kind == LOG:
-        job.log.append(StreamItem(len(job.log), world.wall, order.text.encode()))
+        job.log.append(StreamItem(len(job.log), world.at, order.text.encode()))
         return len(job.log) - 1
     if order.kind == EMIT:
-        job.stream.append(StreamItem(len(job.stream), world.wall, order.data))
+        job.stream.append(StreamItem(len(job.stream), world.at, order.data))
         return len(job.stream) - 1
     return report_progress(world, job, order.percent, order.text)
 
@@ -266,8 +265,8 @@ def report_progress(world: World, job: Job, percent: int, text: str) -> int:
     """Kept at most once a second, 100 always."""
     if not 0 <= percent <= 100:
         raise InvalidRequest("percent", percent, "it must be a whole number from 0 to 100")
-    if job.progress is not None and percent != 100 and world.elapsed - job.progress[2] < 1000:
+    if job.progress is not None and percent != 100 and world.at - job.progress[2] < 1000:
         return job.progress[0]
-    job.progress = (percent, text, world.elapsed)
+    job.progress = (percent, text, world.at)
     world.note(job, "progress", state.UPDATE)
     return percent

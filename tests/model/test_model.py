@@ -272,13 +272,20 @@ class Machine(RuleBasedStateMachine):
     def pass_time(self, ms: int) -> None:
         self.pair.advance(ms, ms)
 
+    @rule(ms=st.sampled_from((1_500, 20_000, 31_000, 3_600_000)), before=st.sampled_from((0, 0, 400, 2_000)))
+    def stop_the_owner(self, ms: int, before: int) -> None:
+        """The owner does not run for a while, and perhaps did for a moment before."""
+        self.pair.advance(ms + before, ms + before, ms)
+
     @rule(
-        how=st.sampled_from(("wall", "wall", "elapsed", "elapsed", "hour", "day", "clock back", "clock on")),
+        how=st.sampled_from(
+            ("wall", "wall", "elapsed", "elapsed", "hour", "day", "clock back", "clock on", "clock astray")
+        ),
         early=st.sampled_from((0, 0, 1)),
     )
     def pass_chosen_time(self, how: str, early: int) -> None:
         """To the very millisecond in which something is due, or to the one before; long times; steps of the clock,
-        which end no lease: one backwards is no step at all."""
+        which end no lease and no delay."""
         wall, elapsed = next_due(self.pair.model.world)
         ahead = {
             "wall": (wall or 0) - self.pair.wall - early,
@@ -287,7 +294,7 @@ class Machine(RuleBasedStateMachine):
             "day": 90_000_000,
         }.get(how, 0)
         if how.startswith("clock"):
-            self.pair.advance(-60_000 if how == "clock back" else 1_500, 0)
+            self.pair.advance({"clock back": -60_000, "clock on": 1_500, "clock astray": -700}[how], 0)
         elif ahead > 0:
             self.pair.advance(ahead, ahead)
 

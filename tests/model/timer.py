@@ -1,8 +1,9 @@
 """What happens by itself when its time has come.
 
 All that is due is done at the time of the step, the most overdue first, then by (kind, id), leases in the order in
-which they were given or renewed. How overdue something is, is told by its own clock: wall time for run times and
-expiry, elapsed time for leases. A job that becomes due by what another one did is done in the same step.
+which they were given or renewed. How overdue something is, is told by its own clock: wall time for instants and
+expiry, elapsed time for delays, served time for leases. A job that becomes due by what another one did is done in the
+same step.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,8 +54,9 @@ def apply_timers(world: World) -> None:
 
 def due_by_wall(world: World) -> Iterator[Timer]:
     for job in world.in_state(SCHEDULED, RETRYING):
-        if job.run_at <= world.wall:
-            yield job.run_at - world.wall, RUN, 0, job.id, partial(make_ready, world, job, DUE, "ready")
+        late = world.overdue(job)
+        if late >= 0:
+            yield -late, RUN, 0, job.id, partial(make_ready, world, job, DUE, "ready")
     for job in world.in_state(SCHEDULED, BLOCKED, READY, RETRYING):
         if job.expires_at and job.expires_at <= world.wall:
             yield job.expires_at - world.wall, EXPIRY, 0, job.id, partial(expire, world, job)
@@ -63,15 +65,15 @@ def due_by_wall(world: World) -> Iterator[Timer]:
 def due_by_elapsed(world: World) -> Iterator[Timer]:
     for job in world.in_state(RUNNING):
         assert job.lease is not None
-        if job.lease.deadline <= world.elapsed:
+        if job.lease.deadline <= world.served:
             end = partial(end_by_time, world, job, SETTLE_EXPIRED)
-            yield job.lease.deadline - world.elapsed, LEASE, job.lease.order, job.id, end
-        if job.lease.timeout_at is not None and job.lease.timeout_at <= world.elapsed:
+            yield job.lease.deadline - world.served, LEASE, job.lease.order, job.id, end
+        if job.lease.timeout_at is not None and job.lease.timeout_at <= world.served:
             end = partial(end_by_time, world, job, SETTLE_TIMED_OUT)
-            yield job.lease.timeout_at - world.elapsed, TIMEOUT, 0, job.id, end
+            yield job.lease.timeout_at - world.served, TIMEOUT, 0, job.id, end
     for hold in world.holdovers:
-        if hold.deadline <= world.elapsed:
-            yield hold.deadline - world.elapsed, HOLDOVER, 0, hold.job.id, partial(give_back_slots, world, hold)
+        if hold.deadline <= world.served:
+            yield hold.deadline - world.served, HOLDOVER, 0, hold.job.id, partial(give_back_slots, world, hold)
 
 
 def expire(world: World, job: Job) -> None:
@@ -104,13 +106,16 @@ def abandon_due(world: World) -> None:
 
 def next_due(world: World) -> tuple[int | None, int | None]:
     """When (wall, elapsed) something next happens to a job by itself."""
-    wall = [job.run_at for job in world.in_state(SCHEDULED, RETRYING)]
+    waiting = world.in_state(SCHEDULED, RETRYING)
+    wall = [job.run_at for job in waiting if not job.is_delayed]
     wall += [job.expires_at for job in world.live() if job.expires_at and job.state != RUNNING]
-    elapsed = [hold.deadline for hold in world.holdovers]
+    elapsed = [job.run_at for job in waiting if job.is_delayed]
+    served = [hold.deadline for hold in world.holdovers]
     for job in world.in_state(RUNNING):
         assert job.lease is not None
-        elapsed.append(job.lease.deadline)
+        served.append(job.lease.deadline)
         if job.lease.timeout_at is not None:
-            elapsed.append(job.lease.timeout_at)
+            served.append(job.lease.timeout_at)
+    elapsed += [at + world.left_out for at in served]
     elapsed += [waiter.until for waiter in world.waiters] + [watch.until for watch in world.watches]
     return min(wall, default=None), min(elapsed, default=None)

@@ -13,7 +13,7 @@ def make_ready(world: World, job: Job, cause: int, type: str) -> None:
     else:
         world.number_high += 1
         job.number = world.number_high
-    job.ready_at = world.wall
+    job.ready_at = world.at
     if job.group is not None and job.joined is None:
         world.last_joined += 1
         job.joined = world.last_joined

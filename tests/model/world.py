@@ -24,6 +24,7 @@ from tenure.core.tenant import ANY_TENANT, Context
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
+LEASE_LEAST_MS: Final = 30_000
 
 QUEUE_DEFAULTS: Final[dict[str, object]] = {
     "paused": False,
@@ -76,9 +77,8 @@ class Lease:
     worker: str
     connection: int
     length_ms: int
-    deadline: int  # elapsed
-    until_wall: int  # the deadline in wall time, as it was when granted or extended
-    timeout_at: int | None  # elapsed
+    deadline: int  # served
+    timeout_at: int | None  # served
     order: int  # of the claims and renewals that set deadlines
 
 
@@ -98,7 +98,7 @@ class Holdover:
 
     job: "Job"
     token: bytes
-    deadline: int  # elapsed
+    deadline: int  # served
     joined: int | None  # when the job had joined its group
 
 
@@ -111,7 +111,7 @@ class Job:
     payload: bytes
     priority: int
     created_at: int
-    run_at: int
+    run_at: int  # wall; of one that is delayed: elapsed
     expires_at: int = 0
     metadata: dict[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
@@ -123,13 +123,15 @@ class Job:
     replays: int = 0
     number: int = 0  # its ready number
     ready_at: int = 0
+    is_delayed: bool = False
     heard: dict[int, int] = field(default_factory=dict)  # how its dependencies ended, as far as they did
     joined: int | None = None  # when it joined its group
     keeps_slot: bool = False  # of its group, until it runs again
     started_at: int = 0
     ended_at: int = 0
+    ended_elapsed: int = 0
     ended_order: int = 0
-    removed_at: int = 0
+    removed_elapsed: int = 0
     is_doomed: bool = False  # somebody asked for its removal while it was still needed
     lease: Lease | None = None
     last: Settlement | None = None  # how the last lease that is over ended
@@ -214,7 +216,12 @@ class Bucket:
 class World:
     def __init__(self, now: Now) -> None:
         self.wall = int(now.wall_ms)
+        self.at = self.wall  # as the wall, but it never falls
         self.elapsed = int(now.elapsed_ms)
+        self.served = self.elapsed  # without the time in which the owner did not run
+        self.left_out = 0
+        self.longer: list[tuple[int, int]] = []  # leases that got time because the owner had not run: job, deadline
+        self.offset = self.wall - self.elapsed  # of the wall from elapsed time; it follows steps of over a second
         self.jobs: dict[int, Job] = {}
         self.graves: dict[int, Job] = {}  # removed, in the state they were last in
         self.ended: list[tuple[Job, int]] = []  # in this step, and how; their dependents do not know yet
@@ -242,8 +249,45 @@ class World:
         self.stays: dict[tuple[str, str], int] = {}  # how often each came to have something
 
     def advance(self, now: Now) -> None:
-        self.wall = max(self.wall, int(now.wall_ms))
-        self.elapsed = max(self.elapsed, int(now.elapsed_ms))
+        self.wall = int(now.wall_ms)
+        self.at = max(self.at, self.wall)
+        self.elapsed = int(now.elapsed_ms)
+        if abs(self.wall - self.elapsed - self.offset) > 1_000:
+            self.offset = self.wall - self.elapsed
+        served = self.elapsed - int(now.left_out_ms)
+        if self.left_out != now.left_out_ms:
+            self.left_out = int(now.left_out_ms)
+            self.longer += self.give_time(self.served, served)
+        self.served = served
+
+    def give_time(self, before: int, after: int) -> list[tuple[int, int]]:
+        """Nobody could renew: leases that were alive have some time left. Answers those that got some."""
+        longer: list[tuple[int, int]] = []
+        for job in self.in_state(state.RUNNING):
+            assert job.lease is not None
+            least = after + min(job.lease.length_ms, LEASE_LEAST_MS)
+            if before < job.lease.deadline < least:
+                job.lease.deadline = least
+                longer.append((job.id, least))
+        return longer
+
+    def show(self, elapsed: int) -> int:
+        """As the wall clock would say."""
+        return elapsed + self.offset
+
+    def shown_run_at(self, job: Job) -> int:
+        return self.show(job.run_at) if job.is_delayed else job.run_at
+
+    def shown_deadline(self, lease: Lease) -> int:
+        return self.show(lease.deadline + self.left_out)
+
+    def overdue(self, job: Job) -> int:
+        """By how much the job's time to run has come; negative before."""
+        return (self.elapsed if job.is_delayed else self.wall) - job.run_at
+
+    def run_after(self, job: Job, delay_ms: int) -> None:
+        job.is_delayed = delay_ms > 0
+        job.run_at = self.elapsed + delay_ms if delay_ms else self.wall
 
     def copy(self) -> "World":
         """Jobs and settings anew; requests and values, which nobody changes, are shared."""
@@ -292,7 +336,7 @@ class World:
         if job is not None:
             return job.state if job.tenant == tenant else None
         grave = self.graves.get(id)
-        if grave is None or grave.tenant != tenant or grave.removed_at + DAY_MS <= self.wall:
+        if grave is None or grave.tenant != tenant or grave.removed_elapsed + DAY_MS <= self.elapsed:
             return None
         return grave.state
 

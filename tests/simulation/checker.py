@@ -8,13 +8,14 @@ from typing import Final
 
 from tenure.core import request, state
 from tenure.core.answer import Answers, Claimed, Extended
+from tenure.core.clock import Now
 from tenure.core.error import AlreadySettled, Error, InvalidRequest, JobCancelled, JobNotFound, LeaseLost
-from tenure.core.job import DELIVERIES_EXTRA, LEASE_DEFAULT_MS, UNSET, Extras, Options
+from tenure.core.job import DELIVERIES_EXTRA, LEASE_DEFAULT_MS, TRAILING, UNSET, Extras, Options
 from tenure.core.record import Event, JobRecord
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Load, Settle
 from tenure.core.retry import delay_ms
 from tenure.core.tenant import ANY_TENANT, Context
-from tenure.engine.restore import LEASE_LEAST_MS
+from tenure.engine.clock import LEASE_LEAST_MS, STEP_MS
 from tests.simulation.ledger import Ledger
 from tests.simulation.record import Record
 from tests.simulation.slots import Slots
@@ -92,7 +93,11 @@ class Checker:
         self.accepted = 0
         self.seq = 0
         self.wall = 0
+        self.at = 0  # as the wall, but it never falls
         self.elapsed = 0
+        self.served = 0  # elapsed, without the time in which the owner did not run
+        self.left_out = 0
+        self.offset = 0  # of the wall from elapsed time; it follows steps of over a second
         self.found: list[str] = []
 
     def feed(self, record: Record) -> list[str]:
@@ -100,8 +105,7 @@ class Checker:
         self.found = []
         self.freed = {}
         self.is_changed = False
-        self.wall = max(self.wall, record.wall)
-        self.elapsed = max(self.elapsed, record.elapsed)
+        self._move_clock(record)
         self._drop_holdovers()
         step = Step(record)
         self._look_at_op(step)
@@ -118,12 +122,37 @@ class Checker:
         self._end_step(step)
         return self.found
 
-    def restart(self, wall: int, elapsed: int, seq: int, written_at: int) -> None:
+    def _move_clock(self, record: Record) -> None:
+        if record.elapsed < self.elapsed:
+            return
+        is_first = self.elapsed == 0
+        self.wall, self.elapsed = record.wall, record.elapsed
+        self.at = max(self.at, self.wall)
+        if is_first or abs(self.wall - self.elapsed - self.offset) > STEP_MS:
+            self.offset = self.wall - self.elapsed
+        before, self.served = self.served, self.elapsed - record.left_out
+        if record.left_out != self.left_out:
+            self.left_out = record.left_out
+            for story in self.stories.values():
+                lease = story.lease
+                if lease is not None and before < lease.deadline:
+                    lease.deadline = max(lease.deadline, self.served + min(lease.length, LEASE_LEAST_MS))
+
+    def _late(self, story: Story) -> int:
+        """By how much its time to run has come; negative before."""
+        return (self.elapsed if story.is_delayed else self.wall) - story.run_at
+
+    def restart(self, now: Now, offset: int, seq: int, deadlines: dict[int, int]) -> None:
         """The store was lost and opened again, at these times; its events go on after a number.
 
-        Waits, watches and connections have ended. A lease that lived when the store last wrote gets time to be renewed.
+        Waits, watches and connections have ended. A lease that lived when the store last wrote has time to be renewed;
+        `deadlines` says until when.
         """
-        self.wall, self.elapsed, self.seq = wall, elapsed, seq
+        self.wall, self.elapsed, self.left_out = int(now.wall_ms), int(now.elapsed_ms), int(now.left_out_ms)
+        self.served = self.elapsed - self.left_out
+        self.at = max(self.at, self.wall)
+        self.offset = offset
+        self.seq = seq
         self.tickets = {ticket: asked for ticket, asked in self.tickets.items() if asked[0] == "sweep"}
         for held in self.holdovers.values():
             held.connection = 0
@@ -131,9 +160,10 @@ class Checker:
             lease = story.lease
             if lease is not None:
                 lease.connection = 0
-                least = elapsed + min(lease.length, LEASE_LEAST_MS)
-                if written_at < lease.deadline < least:
-                    lease.deadline, lease.until = least, wall + least - elapsed
+                deadline = deadlines[story.id]
+                if lease.deadline > self.served and deadline < self.served + min(lease.length, LEASE_LEAST_MS):
+                    self.say(f"job {story.id}: its lease has {deadline - self.served} ms left after a restart")
+                lease.deadline = deadline
 
     def say(self, text: str) -> None:
         self.found.append(text)
@@ -214,10 +244,8 @@ class Checker:
         self.tokens[answer.token] = True
         for at, id in enumerate(answer.ids):
             until = answer.lease_until[at]
-            length = until - self.wall
-            lease = Lease(
-                answer.token, until, length, self.elapsed, self.elapsed + length, context.connection, claim.worker
-            )
+            length = until - self.offset - self.elapsed
+            lease = Lease(answer.token, length, self.served, self.served + length, context.connection, claim.worker)
             step.grants.setdefault(id, []).append((lease, answer.attempts[at], claim.lease_ms))
             if not sees(context, answer.tenants[at]):
                 self.say(f"job {id} of {answer.tenants[at]} was leased to a claim that may not see it")
@@ -269,7 +297,7 @@ class Checker:
     def _is_live(self, step: Step, id: int, token: bytes | None) -> bool:
         """Whether the token was the live one when the step's request came, after what was due had been done."""
         story = self.stories.get(id)
-        if story is None or story.lease is None or token != story.lease.token or story.lease.deadline <= self.elapsed:
+        if story is None or story.lease is None or token != story.lease.token or story.lease.deadline <= self.served:
             return False
         if not sees(step.record.context, story.tenant) or id in step.words:
             return False
@@ -402,8 +430,8 @@ class Checker:
         if event.seq != self.seq:
             self.say(f"event {event.seq} came where {self.seq} was due")
             self.seq = event.seq
-        if event.at != self.wall:
-            self.say(f"event {event.seq} is of {event.at}, the step of {self.wall}")
+        if event.at != self.at:
+            self.say(f"event {event.seq} is of {event.at}, the step of {self.at}")
         self.by_tenant.setdefault(event.tenant, []).append(event)
         if event.type == "limits_changed":
             self._narrow(event)
@@ -498,14 +526,15 @@ class Checker:
         needs = () if extras is None else extras.depends_on
         if (group, needs) != (event.group, event.depends_on):
             self.say(f"job {event.job} was asked for with {group!r}, {needs}, the event says otherwise")
-        run_at = self.wall + options.delay_ms
-        if extras is not None and extras.run_at:
-            run_at = extras.run_at
         if extras is not None and extras.debounce_key:
             return
-        if event.run_at != max(run_at, self.wall):
+        run_at = self.wall if extras is None else max(extras.run_at, self.wall)
+        if options.delay_ms:
+            run_at = self.elapsed + self.offset + options.delay_ms
+        # A job of which nothing special is asked is to run when it came.
+        if event.run_at != run_at and not (run_at == self.wall and event.run_at == self.at):
             self.say(f"job {event.job} was asked for at {run_at}, and is to run at {event.run_at}")
-        if event.state == "ready" and event.run_at > self.wall:
+        if event.state == "ready" and event.run_at > self.at:
             self.say(f"job {event.job} is ready before its time")
 
     def _take_unique(self, story: Story) -> None:
@@ -523,7 +552,7 @@ class Checker:
         if extras.custom_id:
             name = (story.tenant, extras.custom_id)
             holder, until = self.custom.get(name, (0, -1))
-            if until == 0 or until > self.wall:
+            if until == 0 or until > self.elapsed:
                 self.say(f"jobs {holder} and {story.id} both have the custom id {extras.custom_id}")
             self.custom[name] = (story.id, 0)
         if extras.idempotency_key:
@@ -531,9 +560,9 @@ class Checker:
             key = (story.tenant, story.queue, story.task, extras.idempotency_key)
             holder, until = self.idempotent.get(key, (0, 0))
             is_live = holder in self.stories and self.stories[holder].state in state.LIVE
-            if is_live or until > self.wall:
+            if is_live or until > self.elapsed:
                 self.say(f"jobs {holder} and {story.id} both have the idempotency key {extras.idempotency_key}")
-            self.idempotent[key] = (story.id, self.wall + story.options.idempotency_ttl_ms)
+            self.idempotent[key] = (story.id, self.elapsed + story.options.idempotency_ttl_ms)
 
     def _start(self, step: Step, story: Story, event: Event) -> None:
         granted = step.grants.get(story.id)
@@ -555,8 +584,8 @@ class Checker:
         if event.worker != lease.worker:
             self.say(f"job {story.id} was started by {event.worker!r} and given to {lease.worker!r}")
         self._check_lease(story, lease, lease_ms)
-        if self.wall < story.run_at:
-            self.say(f"job {story.id} was started at {self.wall}, before {story.run_at}")
+        if self._late(story) < 0:
+            self.say(f"job {story.id} was started {-self._late(story)} ms before its time")
         if 0 < story.expires_at <= self.wall:
             self.say(f"job {story.id} was started at {self.wall}, though it expired at {story.expires_at}")
         if not story.are_needs_met([self._endings(need) for need in story.depends_on]):
@@ -579,8 +608,8 @@ class Checker:
             value = settings.queue(story).get("lease_ms")
             of_queue = value if isinstance(value, int) else 0
             found.append(lease_ms or story.options.lease_ms or of_queue or LEASE_DEFAULT_MS)
-        if lease.deadline - self.elapsed not in found:
-            self.say(f"job {story.id} was leased for {lease.deadline - self.elapsed} ms instead of {found}")
+        if lease.deadline - self.served not in found:
+            self.say(f"job {story.id} was leased for {lease.deadline - self.served} ms instead of {found}")
 
     def _check_group(self, story: Story) -> None:
         if not story.group or story.has_started:
@@ -613,15 +642,15 @@ class Checker:
         said = event.cause in SAID or (event.cause == "cancel" and is_own)
         if said:
             self._check_word(step, story, event, lease)
-        if event.cause == "expire_lease" and self.elapsed < lease.deadline:
-            self.say(f"job {story.id} lost its lease {lease.deadline - self.elapsed} ms before the deadline")
+        if event.cause == "expire_lease" and self.served < lease.deadline:
+            self.say(f"job {story.id} lost its lease {lease.deadline - self.served} ms before the deadline")
         if event.cause == "snooze":
             story.snoozes += 1
         if not said and event.cause in ("cancel", "discard", "time_out"):
             held = Holdover(story.id, story.tenant, lease.token, lease.deadline, lease.connection, story.scopes)
             # Over already, or taken away in the step in which its worker speaks, which confirms it.
             is_confirmed = any(self._is_confirmed(step, held, token, id) for token, id in step.confirmed)
-            if is_confirmed or lease.deadline <= self.elapsed:
+            if is_confirmed or lease.deadline <= self.served:
                 self._free(story.scopes)
             else:
                 self.holdovers[(lease.token, story.id)] = held
@@ -641,8 +670,8 @@ class Checker:
                 story.last_word = (lease.token, step.verb)
                 step.said[story.id] = event.cause
                 step.said_at[story.id] = at
-                if lease.deadline <= self.elapsed:
-                    self.say(f"job {story.id}: {event.cause} was taken {self.elapsed - lease.deadline} ms too late")
+                if lease.deadline <= self.served:
+                    self.say(f"job {story.id}: {event.cause} was taken {self.served - lease.deadline} ms too late")
                 return
         self.say(f"job {story.id}: {event.cause} without the live token")
 
@@ -667,8 +696,9 @@ class Checker:
         if event.cause == "fail" and isinstance(settle, Settle) and settle.failures is not None:
             asked = settle.failures[step.said_at[story.id]].delay_ms
             wait = wait if asked < 0 else asked
-        if event.run_at != self.wall + wait:
-            self.say(f"job {story.id} is tried again in {event.run_at - self.wall} ms instead of {wait}")
+        run_at = self.elapsed + self.offset + wait if wait else self.wall
+        if event.run_at != run_at:
+            self.say(f"job {story.id} is tried again at {event.run_at} instead of {run_at}")
         if event.state != ("retrying" if wait else "ready"):
             self.say(f"job {story.id} is {event.state} with {wait} ms to wait")
 
@@ -689,17 +719,28 @@ class Checker:
             return
         self.say(f"job {story.id}: {event.cause}, and nobody asked for it")
 
+    def _is_delayed(self, story: Story, event: Event) -> bool:
+        """Whether its time to run came from a duration."""
+        if event.cause == "delay":
+            return False
+        options = story.options
+        if event.cause in ("enqueue", "clone") and options is not None:
+            has_key = story.extras is not None and bool(story.extras.debounce_key)
+            return options.delay_ms > 0 or (has_key and options.debounce_mode == TRAILING)
+        return story.is_delayed if event.cause in ("update", "satisfy") else True
+
     def _keep_time(self, story: Story, event: Event) -> None:
         """When the job may start at the earliest."""
-        if event.cause == "due" and self.wall < story.run_at:
-            self.say(f"job {story.id} became ready at {self.wall}, before {story.run_at}")
+        if event.cause == "due" and self._late(story) < 0:
+            self.say(f"job {story.id} became ready {-self._late(story)} ms before its time")
         if event.type == "replayed":
             story.run_at = story.expires_at = story.spent = 0
             self._take_unique(story)
-        elif event.cause in ("promote", "claim"):
-            story.run_at = 0
+        elif event.cause in ("due", "promote", "claim"):
+            story.run_at, story.is_delayed = 0, False
         elif event.state in ("scheduled", "retrying", "blocked") and event.run_at:
-            story.run_at = event.run_at
+            story.is_delayed = self._is_delayed(story, event)
+            story.run_at = event.run_at - self.offset if story.is_delayed else event.run_at
 
     def _keep_groups(self, story: Story, event: Event) -> None:
         if not story.group:
@@ -738,7 +779,7 @@ class Checker:
             del self.unique[key]
         if event.type != "removed":
             story.endings.append(event.type)
-            story.ended_at = self.wall
+            story.ended_at = self.elapsed
             return
         if before not in state.TERMINAL:
             story.endings.append("cancelled")
@@ -747,13 +788,13 @@ class Checker:
         else:
             self._check_removal(story, event)
         if story.extras is not None and story.extras.custom_id:
-            self.custom[(story.tenant, story.extras.custom_id)] = (story.id, self.wall + DAY_MS)
+            self.custom[(story.tenant, story.extras.custom_id)] = (story.id, self.elapsed + DAY_MS)
         del self.stories[story.id]
         self.gone[story.id] = story
 
     def _check_removal(self, story: Story, event: Event) -> None:
-        if event.reason == "age" and self.wall - story.ended_at < self._kept_ms(story):
-            self.say(f"job {story.id} was removed by age {self.wall - story.ended_at} ms after its end")
+        if event.reason == "age" and self.elapsed - story.ended_at < self._kept_ms(story):
+            self.say(f"job {story.id} was removed by age {self.elapsed - story.ended_at} ms after its end")
         for id in self.dependents.get(story.id, []):
             other = self.stories.get(id)
             if other is not None and other.state in state.LIVE:
@@ -815,16 +856,16 @@ class Checker:
                 self.say(f"job {id}: the live lease was not renewed")
 
     def _renew(self, story: Story, lease: Lease, asked_ms: int, until: int) -> None:
-        if lease.deadline <= self.elapsed:
+        if lease.deadline <= self.served:
             self.say(f"job {story.id}: a lease was renewed after its deadline")
-        deadline = self.elapsed + (asked_ms or lease.length)
+        deadline = self.served + (asked_ms or lease.length)
         if story.options is not None and story.options.timeout_ms:
             deadline = min(deadline, lease.started + story.options.timeout_ms)
         if deadline > lease.deadline:
             lease.deadline = deadline
-            lease.until = self.wall + deadline - self.elapsed
-        if until != lease.until:
-            self.say(f"job {story.id}: the lease was renewed until {until} instead of {lease.until}")
+        shown = lease.deadline + self.left_out + self.offset
+        if until != shown:
+            self.say(f"job {story.id}: the lease was renewed until {until} instead of {shown}")
 
     def _judge_append(self, step: Step) -> None:
         append = step.record.request
@@ -905,7 +946,7 @@ class Checker:
     # Keeping up.
 
     def _drop_holdovers(self) -> None:
-        for key in [key for key, held in self.holdovers.items() if held.deadline <= self.elapsed]:
+        for key in [key for key, held in self.holdovers.items() if held.deadline <= self.served]:
             self._free(self.holdovers.pop(key).scopes)
 
     def _free(self, scopes: tuple[Scope, ...]) -> None:

@@ -20,9 +20,8 @@ from tenure.core.clock import Now
 from tenure.core.error import Unavailable
 from tenure.core.record import Event
 from tenure.core.tenant import Context
-from tenure.engine.redo import Sections
+from tenure.engine.clock import lease_due
 from tenure.store.embedded import checkpoint, sqlite
-from tenure.store.embedded.file import bytes_of, int_of
 from tests.crash.disk import FAULTS, READ_ONLY
 from tests.crash.inline import Host, InlineStore
 from tests.crash.workload import hurried
@@ -142,7 +141,6 @@ class DiskWorld(World):
         self.crashes += 1
         self._host.crash(self._chance, self._chance.random() < 0.7, since)
         self._is_ill = False
-        written_at = self._written_at()
         self._host.start(self.clock.now())
         reached = self._store._file.position
         if reached < self._answered:
@@ -161,15 +159,11 @@ class DiskWorld(World):
         w = self.engine._w
         seq = self.engine.oldest_event() - 1
         self._cursor = f"e{seq}"
-        self.checker.restart(int(w.wall_ms), int(w.elapsed_ms), seq, written_at)
+        now = Now(w.wall_ms, w.elapsed_ms, w.left_out_ms)
+        jobs = w.index.scan(0, 1 << 60, w.last_id)
+        deadlines = {int(job.id): int(lease_due(w, job.lease)) for job in jobs if job.lease is not None}
+        self.checker.restart(now, int(w.steady_from + w.shift_ms), seq, deadlines)
         self.verify()
-
-    def _written_at(self) -> int:
-        """The elapsed time of the last thing that the file says: a lease that lived then was not lost for silence."""
-        with self._store._file.reading() as content:
-            meta = content.meta()
-            said = [bytes_of(meta["head"]), *content.records(int_of(meta["checkpoint"]), 0)]
-        return max((int(Sections(record).elapsed_ms) for record in said if record), default=0)
 
     # What differs on this store.
 

@@ -9,8 +9,9 @@ from tenure.core.tenant import Context
 @dataclass(frozen=True)
 class Record:
     step: int
-    wall: int  # as given; the store's own never falls
+    wall: int  # as given
     elapsed: int
+    left_out: int
     verb: str
     context: Context
     request: object

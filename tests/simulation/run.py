@@ -121,6 +121,8 @@ def move_clock(world: World, scenario: Scenario) -> None:
     elif random.randrange(scenario.large) == 0:
         world.clock.pass_time(random.choice((60_000, 600_000, 3_700_000, 90_000_000)))
     elif random.random() < 0.2:
+        world.clock.stop(random.choice((1_500, 20_000, 45_000)))
+    elif random.random() < 0.25:
         world.clock.set_wall(random.choice((-30_000, -400, 300, 20_000, 3_600_000)))
 
 

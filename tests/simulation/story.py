@@ -13,10 +13,9 @@ Scope = tuple[str, ...]
 @dataclass
 class Lease:
     token: bytes
-    until: int  # wall, as it was told
     length: int
-    started: int  # elapsed
-    deadline: int  # elapsed
+    started: int  # served
+    deadline: int  # served
     connection: int
     worker: str
 
@@ -52,7 +51,8 @@ class Story:
     attempt: int = 0
     delivery: int = 0
     snoozes: int = 0
-    run_at: int = 0
+    run_at: int = 0  # wall; of one that is delayed: elapsed
+    is_delayed: bool = False
     expires_at: int = 0
     ended_at: int = 0
     lease: Lease | None = None

@@ -209,12 +209,12 @@ def delivery_that_is_counted_twice(history: History) -> None:
     edit(history, lambda record, event: event.type == "started", delivery=2)
 
 
-@tampering("is tried again in")
+@tampering("is tried again at 1 ")
 def retry_at_another_time(history: History) -> None:
     edit(history, lambda record, event: event.state == "retrying", run_at=1)
 
 
-@tampering("before 1")
+@tampering("before its time")
 def job_that_is_ready_before_its_time(history: History) -> None:
     at, place = first(history, lambda record, event: event.type == "ready" and event.cause == "due")
     job = history[at].events[place].job

@@ -136,8 +136,8 @@ class World:
             self._waiting[answer.ticket] = context
         events = self._read(now)
         sent = self._sent()
-        wall, elapsed = int(now.wall_ms), int(now.elapsed_ms)
-        return Record(self.step, wall, elapsed, verb, context, request, answer, tuple(events), tuple(sent))
+        wall, elapsed, left_out = int(now.wall_ms), int(now.elapsed_ms), int(now.left_out_ms)
+        return Record(self.step, wall, elapsed, left_out, verb, context, request, answer, tuple(events), tuple(sent))
 
     def _now(self) -> Now:
         return self.clock.now()
@@ -194,7 +194,7 @@ class World:
         if again is None:
             return None
         checker = self.checker
-        wall, elapsed = max(checker.wall, int(now.wall_ms)), max(checker.elapsed, int(now.elapsed_ms))
+        wall, elapsed = int(now.wall_ms), max(checker.elapsed, int(now.elapsed_ms))
         if again.wall_ms <= wall and again.elapsed_ms <= elapsed:
             return True
         self._next = (int(again.wall_ms), int(again.elapsed_ms))

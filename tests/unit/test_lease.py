@@ -18,7 +18,7 @@ COMPILED = str(engine_module.__file__).endswith(".so")
 
 
 def make_lease() -> Lease:
-    return Lease(30_000, 1, b"token", "worker", 30_000, 30_000, 0)
+    return Lease(30_000, 1, b"token", "worker", 30_000, 0)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])

@@ -498,7 +498,7 @@ def job_missing_from_its_lease(rig: Rig) -> None:
 @damage("has two tokens")
 def claim_with_two_tokens(rig: Rig) -> None:
     lease = rig.lease(rig.running[0])
-    other = Lease(lease.due_ms, 9_999, lease.token[:-1] + b"\0", "", 1, 1, 0)
+    other = Lease(lease.due_ms, 9_999, lease.token[:-1] + b"\0", "", 1, 0)
     other.count = 1
     other.ids.append(rig.running[0])
     lease.count -= 1

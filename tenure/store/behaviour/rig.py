@@ -88,12 +88,13 @@ class Rig:
         self.pause = pause
         self.wall_ms = WALL_MS
         self.elapsed_ms = ELAPSED_MS
+        self.left_out_ms = 0
         self._tasks: list[asyncio.Task[object]] = []
 
     # Time
 
     def now(self) -> Now:
-        return Now(self.wall_ms, self.elapsed_ms)
+        return Now(self.wall_ms, self.elapsed_ms, self.left_out_ms)
 
     def move_clock(self, ms: int, wall_only: bool = False) -> None:
         """Time passes, or only the wall clock is set, and the store has not noticed."""
@@ -103,6 +104,12 @@ class Rig:
 
     async def advance(self, ms: int, wall_only: bool = False) -> None:
         self.move_clock(ms, wall_only)
+        await self.tick()
+
+    async def stop_for(self, ms: int) -> None:
+        """The owner of the store does not run for so long."""
+        self.move_clock(ms)
+        self.left_out_ms += ms
         await self.tick()
 
     async def tick(self) -> None:

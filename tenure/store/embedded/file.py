@@ -93,6 +93,7 @@ class StoreFile:
         self.position = 0  # of the last record in the journal
         self.last_event = 0  # in the file
         self.elapsed_from = 0  # what the store's elapsed time is ahead of the process's
+        self.left_out_from = 0  # likewise, of the time that does not count for leases
         self._lock = -1
         self._mark = -1
         self._identity = b""
@@ -367,7 +368,9 @@ class StoreFile:
         self.elapsed_from = restore.elapsed_ms + passed - now.elapsed_ms
         self.last_event = content.last_event()
         seq = max(restore.seq, self.last_event, self.reserved_seq)
-        return restore.finish(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, self.reserved_id)
+        engine = restore.finish(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, self.reserved_id)
+        self.left_out_from = engine.left_out() - now.left_out_ms
+        return engine
 
 
 def _read_owner(lock: int) -> Owner:

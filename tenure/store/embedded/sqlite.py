@@ -220,7 +220,7 @@ class SqliteStore(StoreWithHistory):
     # Changes: when they may begin, and when their answers may leave.
 
     def _at(self, now: Now) -> Now:
-        return Now(now.wall_ms, now.elapsed_ms + self._file.elapsed_from)
+        return Now(now.wall_ms, now.elapsed_ms + self._file.elapsed_from, now.left_out_ms + self._file.left_out_from)
 
     async def _admit(self) -> None:
         if self._is_overdue():
@@ -546,7 +546,7 @@ class SqliteStore(StoreWithHistory):
     async def tick(self, now: Now) -> Now | None:
         now = self._at(now)
         if self._broken:
-            return self._back(Now(now.wall_ms + RETRY_MS, now.elapsed_ms + RETRY_MS))
+            return self._back(Now(now.wall_ms + RETRY_MS, now.elapsed_ms + RETRY_MS, now.left_out_ms))
         if self._is_full():
             await self._room_soon()
             return self._back(now)  # time has passed meanwhile
@@ -564,11 +564,11 @@ class SqliteStore(StoreWithHistory):
                 due = now.elapsed_ms + CHECKPOINT_MS
             if next_at is None or due < next_at.elapsed_ms:
                 wall = now.wall_ms + 10 * RETRY_MS if next_at is None else next_at.wall_ms
-                next_at = Now(wall, due)
+                next_at = Now(wall, due, now.left_out_ms)
         return None if next_at is None else self._back(next_at)
 
     def _back(self, now: Now) -> Now:
-        return Now(now.wall_ms, now.elapsed_ms - self._file.elapsed_from)
+        return Now(now.wall_ms, now.elapsed_ms - self._file.elapsed_from, now.left_out_ms - self._file.left_out_from)
 
     def _begin_checkpoint(self, now: Now) -> None:
         if self._checkpoint is not None and not self._checkpoint.is_done():

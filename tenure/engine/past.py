@@ -48,7 +48,7 @@ def check_pasts(w: World, batch: Batch) -> None:
         options = batch.options if batch.each is None else batch.each[at]
         extras = batch.extra(at)
         try:
-            check_row(past, options, extras, int(w.wall_ms), int(w.payload_bytes_max))
+            check_row(past, options, extras, int(w.at_ms), int(w.payload_bytes_max))
         except InvalidRequest as error:
             field = f"pasts[{at}].{error.field}" if error.field else f"pasts[{at}]"
             raise InvalidRequest(field, error.value, error.rule) from None

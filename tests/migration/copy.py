@@ -13,6 +13,7 @@ from tenure.core.record import JobRecord, Past
 from tenure.core.request import STAGE, Batch, Filter, Load
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.engine import Engine
+from tests.simulation.clock import Clock
 from tests.simulation.run import live
 from tests.simulation.scenario import furnish, plan
 from tests.simulation.world import World
@@ -24,17 +25,25 @@ CHUNK_ROWS: Final = 40
 Row = tuple[Options, Extras, Past]
 
 
+class UnsetClock(Clock):
+    """Nobody sets it: which ended jobs are past their time is the same in a store that begins later."""
+
+    def set_wall(self, by_ms: int) -> None:
+        pass
+
+
 class Source:
     """A store with a life behind it, at a moment in which nothing is due."""
 
     def __init__(self, seed: int) -> None:
         world = World(Random(seed))
+        world.clock = UnsetClock()
         scenario = plan(world.random)
         furnish(world, scenario)
         live(world, scenario)
         self.engine: Engine = world.engine
         self.tenants = scenario.tenants
-        self.now = Now(int(self.engine._w.wall_ms), int(self.engine._w.elapsed_ms))
+        self.now = Now(self.engine._w.wall_ms, self.engine._w.elapsed_ms, self.engine._w.left_out_ms)
         settle_down(self.engine, self.now)
         self.engine.claim(EVERYBODY, make_claim(("*",), n=20, worker="at work", lease_ms=600_000), self.now)
         settle_down(self.engine, self.now)

@@ -59,7 +59,7 @@ def read(path: Path) -> Reading:
                 tuple(content.entities()),
                 tuple(content.records(checkpoint, file.position)),
             )
-            events = tuple(content.events(content.oldest_event(0) - 1, -1))
+            events = tuple(content.events(content.oldest_event(0) - 1))
         return Reading(meta, rows, events, tuple(jobs), tuple(engine.verify()))
     finally:
         file.release()

@@ -265,10 +265,11 @@ class Content:
 
     # Events, from any number on.
 
-    def events(self, after: int, rows_max: int) -> Iterator[tuple[int, bytes]]:
-        """Rows of events that come after a number: the last number and the runs of each."""
+    def events(self, after: int) -> Iterator[tuple[int, bytes]]:
+        """Rows of events that come after a number: the last number and the runs of each. Rows are read as they are
+        asked for."""
         previous = -1
-        for first_seq, last_seq, follows, at, checksum, events in self._after(after, EVENTS, rows_max):
+        for first_seq, last_seq, follows, at, checksum, events in self._after(after, EVENTS):
             if events_checksum(first_seq, last_seq, follows, at, events) != checksum:
                 raise self._fail(f"the row of events {first_seq} to {last_seq}")
             if (follows > after) if previous < 0 else (follows != previous):
@@ -278,13 +279,14 @@ class Content:
 
     def oldest_event(self, before: int) -> int:
         """The first one on disk that is kept when those up to `before` are not; 0 when there is none."""
-        found = next(self._after(before, "first_seq", 1), None)
+        found = next(self._after(before, "first_seq"), None)
         return 0 if found is None else int(found[0])
 
-    def _after(self, seq: int, columns: str, rows_max: int) -> Iterator[tuple[Any, ...]]:
-        """The journal is asked when the rows of the table are used up."""
-        yield from self._db.execute(f"SELECT {columns} {MOVED_AFTER} LIMIT ?2", (seq, rows_max))
-        yield from self._db.execute(f"SELECT {columns} {UNMOVED_AFTER} LIMIT ?3", (seq, self._moved, rows_max))
+    def _after(self, seq: int, columns: str) -> Iterator[tuple[Any, ...]]:
+        """All of them, one after another. Callers stop by themselves: with a LIMIT in each statement, rows of the
+        journal would follow a part of the table."""
+        yield from self._db.execute(f"SELECT {columns} {MOVED_AFTER}", (seq,))
+        yield from self._db.execute(f"SELECT {columns} {UNMOVED_AFTER}", (seq, self._moved))
 
     def verify(self) -> list[str]:
         """What opening does not look at: SQLite's own structure, and every row of events."""
@@ -295,7 +297,7 @@ class Content:
             total += checksum
         try:
             self._balance("events", rows, total)
-            for _ in self.events(max(self.oldest_event(0) - 1, 0), -1):
+            for _ in self.events(max(self.oldest_event(0) - 1, 0)):
                 pass
         except Damaged as error:
             found.append(error.message)

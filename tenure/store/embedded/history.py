@@ -1,6 +1,7 @@
 """Events that memory does not have any more, read from the file. Slow: for a thread."""
 
 import asyncio
+from itertools import islice
 
 import msgspec
 
@@ -16,7 +17,7 @@ from tenure.store.embedded.blobs import StoreWithBlobs
 from tenure.store.embedded.content import Content
 from tenure.store.embedded.file import StoreFile
 
-ROWS = 1_000
+ROWS = 1_000  # of the file, read for one page
 
 
 class History:
@@ -42,7 +43,7 @@ class History:
             oldest = self._oldest_in(content)
             if after + 1 < oldest:
                 raise EventsLost(oldest)
-            for last, data in content.events(after, ROWS):
+            for last, data in islice(content.events(after), ROWS):
                 upto = max(int(read_runs(data, after, limit, tenant, found)), upto)
                 if len(found) >= limit:
                     break
@@ -57,7 +58,7 @@ class History:
             oldest = self._oldest_in(content)
             if scan.after + 1 < oldest:
                 raise EventsLost(oldest)
-            for last, data in content.events(scan.after, ROWS):
+            for last, data in islice(content.events(scan.after), ROWS):
                 seen, _ = out.read(data, seen, scan.upto, len(data))
                 if out.is_full() or seen >= scan.upto:
                     break

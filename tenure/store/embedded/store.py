@@ -27,6 +27,7 @@ from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend,
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
 from tenure.store.contract import Told, Wait
+from tenure.store.embedded.guard import owned_here
 
 WAITERS_MAX = 100_000
 
@@ -108,6 +109,10 @@ class EmbeddedStore:
         self._now = Now(0, 0)
         self._waiting: dict[int, asyncio.Future[object] | _Wait] = {}
         self._listeners: list[asyncio.Future[None]] = []
+
+    def _serve(self, engine: Engine) -> None:
+        """From now on, in this thread alone."""
+        self._opened = owned_here(engine)
 
     @property
     def _engine(self) -> Engine:

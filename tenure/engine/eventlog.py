@@ -40,6 +40,7 @@ from tenure.engine.journal import Journal
 
 VERSION: Final = 2
 CHUNK_BYTES: Final = 64 * 1024
+HEAD_BYTES: Final = 28  # of a run, before its texts
 CHUNKS_MIN: Final = 64  # retention drops whole chunks, so what is kept is at least in so many
 
 L_ENQUEUED: Final = 1
@@ -415,15 +416,23 @@ def read_runs(data: bytes, after: i64, limit: i64, tenant: str, found: list[Even
         if last > after:
             reader = Reader(data, at)
             upto = reader.read(after, limit, found) if not tenant or reader.tenant == tenant else last
-        at += i64(read_i32_le(data, at))
+        at += run_bytes(data, at)
     return upto
+
+
+def run_bytes(data: bytes, at: i64) -> i64:
+    """The size of the run that begins there."""
+    size = i64(read_i32_le(data, at))
+    if size < HEAD_BYTES:
+        raise ValueError(f"a run of events has {int(size)} bytes; it was not closed when it was written")
+    return size
 
 
 class Reader(Cursor):
     """Reads one run."""
 
     def __init__(self, data: bytes, start: i64) -> None:
-        super().__init__(data, start + 28)
+        super().__init__(data, start + HEAD_BYTES)
         self._count = i64(read_i32_le(data, start + 4))
         self._layout: i64 = data[start + 8]
         self._type = EVENT_NAMES[data[start + 9]]

@@ -48,7 +48,7 @@ def read(path: Path) -> Reading:
         engine = file.restore(LATER)
         now = Now(LATER.wall_ms, LATER.elapsed_ms + file.elapsed_from)
         jobs = engine.get(EVERYBODY, list(range(1, 2_000)), [], now)
-        with file.reading() as content:
+        with file._judging(file.connect), file.reading() as content:
             meta = {key: value for key, value in content.meta().items() if key not in OPENINGS}
             checkpoint = meta["checkpoint"]
             assert isinstance(checkpoint, int)

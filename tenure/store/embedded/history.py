@@ -1,6 +1,8 @@
 """Events that memory does not have any more, read from the file. Slow: for a thread."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,7 +16,7 @@ from tenure.core.tenant import ANY_TENANT, Context
 from tenure.engine.eventlog import read_runs
 from tenure.engine.scan import chosen, event_columns
 from tenure.store.embedded.blobs import StoreWithBlobs
-from tenure.store.embedded.content import Content
+from tenure.store.embedded.content import Content, Unreadable
 from tenure.store.embedded.file import StoreFile
 
 ROWS = 1_000  # of the file, read for one page
@@ -43,6 +45,15 @@ class History:
         on_disk = content.oldest_event(known.last - known.kept if known.kept else 0)
         return min(on_disk, known.oldest) if on_disk else known.oldest
 
+    @contextmanager
+    def _decoding(self, first: int, last: int) -> Iterator[None]:
+        """Events whose checksum is right."""
+        try:
+            yield
+        except Exception as error:
+            what = f"events {first} to {last} cannot be decoded ({type(error).__name__}: {error})"
+            raise Unreadable(self._file.path, what) from error
+
     def read(self, context: Context, after: int, limit: int) -> EventPage:
         tenant = "" if ANY_TENANT in context.tenants else context.tenant
         found: list[Event] = []
@@ -51,8 +62,9 @@ class History:
             oldest = self._oldest_in(content)
             if after + 1 < oldest:
                 raise EventsLost(oldest)
-            for last, data in islice(content.events(after), ROWS):
-                upto = max(int(read_runs(data, after, limit, tenant, found)), upto)
+            for first, last, data in islice(content.events(after), ROWS):
+                with self._decoding(first, last):
+                    upto = max(int(read_runs(data, after, limit, tenant, found)), upto)
                 if len(found) >= limit:
                     break
                 upto = max(upto, last)
@@ -66,8 +78,9 @@ class History:
             oldest = self._oldest_in(content)
             if scan.after + 1 < oldest:
                 raise EventsLost(oldest)
-            for last, data in islice(content.events(scan.after), ROWS):
-                seen, _ = out.read(data, seen, scan.upto, len(data))
+            for first, last, data in islice(content.events(scan.after), ROWS):
+                with self._decoding(first, last):
+                    seen, _ = out.read(data, seen, scan.upto, len(data))
                 if out.is_full() or seen >= scan.upto:
                     break
                 seen = max(int(seen), min(last, scan.upto))

@@ -30,6 +30,7 @@ from tenure.store.contract import Told, Wait
 from tenure.store.embedded.guard import owned_here
 
 WAITERS_MAX = 100_000
+FIND_STEPS_MAX = 1_100  # of 20,000 jobs each: all that a store may hold, ended ones included
 
 log = logging.getLogger("tenure")
 
@@ -376,8 +377,16 @@ class EmbeddedStore:
         now = self._at(now)
         page = self._engine.find(context, filter, limit, cursor, now)
         self._deliver(now)
+        jobs = page.jobs
+        for _ in range(FIND_STEPS_MAX):
+            if not page.cursor or len(jobs) >= limit:
+                break
+            await asyncio.sleep(0)  # a step looks at a bounded number of jobs; others have their turn between two
+            page = self._engine.find(context, filter, limit - len(jobs), page.cursor, self._now)
+            self._deliver(self._now)
+            jobs += page.jobs
         await self._sure(context)
-        return page
+        return JobPage(jobs, page.cursor)
 
     async def count(self, context: Context, queue: str, now: Now) -> dict[str, dict[str, int]]:
         now = self._at(now)

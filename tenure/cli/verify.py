@@ -9,6 +9,11 @@ import typer
 from tenure.cli.argument import AsJson, Scratch, store_of
 from tenure.cli.screen import bars, show_count, show_json, show_line, show_size
 
+ADVICE = {
+    True: "is damaged: restore it from a backup (tenure restore)",
+    False: "is not damaged: it is as it was written, and a bug or a newer Tenure wrote it so; report this",
+}
+
 if TYPE_CHECKING:
     from tenure.ops.verify import Checked
 
@@ -42,6 +47,8 @@ def _show(target: str, checked: "Checked", is_file: bool, as_json: bool) -> None
     if as_json:
         found: dict[str, object] = {"target": target, "is_sound": not checked.findings, "findings": checked.findings}
         counts = {} if is_file else {"backups": checked.backups, "chunks": checked.chunks, "blobs": checked.blobs}
+        if is_file:
+            found["is_damaged"] = checked.is_damaged
         show_json(found | counts | {"size_bytes": checked.size_bytes})
         return
     for finding in checked.findings:
@@ -52,5 +59,7 @@ def _show(target: str, checked: "Checked", is_file: bool, as_json: bool) -> None
         what = f"{show_count(checked.backups, 'backup')}, {show_count(checked.chunks, 'chunk')}, {blobs}{what}"
     if checked.findings:
         show_line(f"{target}: {show_count(len(checked.findings), 'finding')} ({what})", "bold red")
+        if is_file:
+            show_line(f"{target} {ADVICE[checked.is_damaged]}", "bold red")
     else:
         show_line(f"{target} is sound ({what})", "green")

@@ -196,7 +196,8 @@ class LoadReport(msgspec.Struct, frozen=True):
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """A page of jobs; `cursor` is empty at the end. A page may be short or empty and still have a cursor."""
+    """A page of jobs; `cursor` is empty at the end. Only the last page has fewer jobs than were asked for, and one that
+    would be too large for a message."""
 
     jobs: tuple[JobRecord, ...]
     cursor: str = ""

@@ -127,6 +127,7 @@ class Engine:
         """About how many pages and entities a checkpoint would save."""
         journal = self._w.journal
         found = len(journal.unsaved_pages) + len(journal.unsaved_entities) + len(journal.unsaved_output)
+        found += len(journal.silenced) + len(journal.trimmed)
         return found + 1 if journal.all_queues else found
 
     def is_loading(self, within_ms: int) -> bool:

@@ -26,7 +26,7 @@ from hashlib import sha256
 from typing import Final
 
 import msgspec
-from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
 from tenure.core.bound import clip
@@ -40,6 +40,7 @@ from tenure.engine.journal import Journal
 
 VERSION: Final = 2
 CHUNK_BYTES: Final = 64 * 1024
+HEAD_BYTES: Final = 28  # of a run, before its texts
 CHUNKS_MIN: Final = 64  # retention drops whole chunks, so what is kept is at least in so many
 
 L_ENQUEUED: Final = 1
@@ -346,7 +347,6 @@ class EventLog:
 
     def oldest(self) -> i64:
         """The seq of the oldest event kept, or of the next one when there is none."""
-        self._close()  # what is kept is decided when a run ends
         return self._chunks[0].first if self._chunks else self._out_first
 
     def read(self, after: i64, limit: i64, tenant: str, runs_max: i64) -> tuple[list[Event], int]:
@@ -383,7 +383,6 @@ class EventLog:
 
     def chunks_after(self, after: i64) -> list[Chunk]:
         """The next ones with events after that number, some of them at least."""
-        self._close()
         if after + 1 < self.oldest():
             raise EventsLost(int(self.oldest()))
         low: i64 = 0
@@ -397,8 +396,19 @@ class EventLog:
         # A page of events rarely spans more than a few chunks; the reader stops by itself.
         chunks = self._chunks[low : low + 256]
         if low + 256 >= len(self._chunks) and len(self._out):
-            chunks.append(Chunk(self._out_first, self.seq, self._out.getvalue()))
+            chunks.append(Chunk(self._out_first, self.seq, self._unclosed()))
         return chunks
+
+    def _unclosed(self) -> bytes:
+        """What is in no chunk yet. The open run stays open: here its header says what it has so far."""
+        data = self._out.getvalue()
+        start: i64 = self._start
+        if start < 0:
+            return data
+        head = BytesWriter()
+        write_i32_le(head, i32(len(data) - start))
+        write_i32_le(head, i32(self._count))
+        return data[:start] + head.getvalue() + data[start + 8 :]
 
 
 def read_runs(data: bytes, after: i64, limit: i64, tenant: str, found: list[Event]) -> i64:
@@ -411,15 +421,23 @@ def read_runs(data: bytes, after: i64, limit: i64, tenant: str, found: list[Even
         if last > after:
             reader = Reader(data, at)
             upto = reader.read(after, limit, found) if not tenant or reader.tenant == tenant else last
-        at += i64(read_i32_le(data, at))
+        at += run_bytes(data, at)
     return upto
+
+
+def run_bytes(data: bytes, at: i64) -> i64:
+    """The size of the run that begins there."""
+    size = i64(read_i32_le(data, at))
+    if size < HEAD_BYTES:
+        raise ValueError(f"a run of events has {int(size)} bytes; it was not closed when it was written")
+    return size
 
 
 class Reader(Cursor):
     """Reads one run."""
 
     def __init__(self, data: bytes, start: i64) -> None:
-        super().__init__(data, start + 28)
+        super().__init__(data, start + HEAD_BYTES)
         self._count = i64(read_i32_le(data, start + 4))
         self._layout: i64 = data[start + 8]
         self._type = EVENT_NAMES[data[start + 9]]

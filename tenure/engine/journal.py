@@ -68,6 +68,7 @@ class Journal:
         self.all_queues: bool = False  # after a restart: which queues had been dropped is not written down
         self.dropped_queues: list[tuple[str, str]] = []
         self.silenced: list[int] = []  # removed jobs that had output
+        self.trimmed: dict[int, int] = {}  # jobs whose oldest log lines are dropped, and the first line that is kept
 
     def is_empty(self) -> bool:
         return not (
@@ -128,6 +129,11 @@ class Journal:
         if self.on:
             self.output.append((int(job.id), int(kind), item))
             self.bytes += len(item.data)
+
+    def trim(self, job: Job, first: i64) -> None:
+        """Its log lines before that one are not kept any more."""
+        if self.on:
+            self.trimmed[int(job.id)] = int(first)
 
     def mark(self, entity: Entity) -> None:
         if self.on:

@@ -141,7 +141,8 @@ def _matches_error(error: Failed | None, filter: Filter) -> bool:
 
 
 def find(w: World, context: Context, filter: Filter, limit: int, cursor: str) -> JobPage:
-    """A page in the order of ids. It looks at a bounded number of jobs; the cursor says where to go on."""
+    """A page in the order of ids. A step looks at a bounded number of jobs: with a cursor and too few of them it is for
+    the store to go on."""
     if not 0 < limit <= PAGE_MAX:
         raise InvalidRequest("limit", limit, f"it must be from 1 to {PAGE_MAX}")
     if cursor and not cursor.isdecimal():

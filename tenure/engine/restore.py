@@ -71,6 +71,7 @@ class Restore:
         self._entities: dict[journal.Entity, Fact] = {}
         self._quoted_fact: Fact | None = None  # the chunk that was read last
         self._quoted: Batch | None = None
+        self._unheard: dict[int, int] = {}  # jobs that have output and were nowhere when it was read
         self._sweeping: dict[int, tuple[Answers, journal.Entity]] = {}  # remembered operations that go on
         # Of the last record.
         self.wall_ms: i64 = 0
@@ -94,10 +95,12 @@ class Restore:
     def output(self, id: int, kind: int, item: StreamItem) -> None:
         job = self._w.index.get(id)
         if job is None:
+            self._unheard[id] = 1
             return
         side = side_of(job)
         if kind == LOG:
-            _append_log(side, item)
+            if _append_log(side, item):
+                self._w.journal.trimmed[id] = int(side.log_first)
         else:
             if side.stream is None:
                 side.stream = []
@@ -276,6 +279,7 @@ class Restore:
         w.log.shift_ms = w.shift_ms
         w.owed.clear()
         self._restore_owed()
+        w.journal.silenced += [id for id in self._unheard if w.index.get(id) is None]
         w.journal.on = True
         for job in decided:
             release_blocked(w, job)
@@ -461,7 +465,8 @@ def _number_of(job: Job) -> int:
     return int(job.number)
 
 
-def _append_log(side: Side, item: StreamItem) -> None:
+def _append_log(side: Side, item: StreamItem) -> bool:
+    """Whether that dropped the oldest line."""
     if side.log is None:
         side.log = []
         side.log_first = item.offset
@@ -470,6 +475,8 @@ def _append_log(side: Side, item: StreamItem) -> None:
         if len(side.log) > bound.LOG_LINES_MAX:
             del side.log[0]
             side.log_first += 1
+            return True
+    return False
 
 
 def _configure(w: World, tenant: str, subject: int, name: str, fact: Fact) -> None:

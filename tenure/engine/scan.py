@@ -15,7 +15,7 @@ from tenure.core.job import CONFLICT_NAMES, Options
 from tenure.core.record import Scanned
 from tenure.core.request import Filter, Scan
 from tenure.core.tenant import ANY_TENANT, Context
-from tenure.engine.eventlog import L_ENDED, L_ENQUEUED, L_IMPORTED, L_PLAIN, L_STARTED, Reader
+from tenure.engine.eventlog import L_ENDED, L_ENQUEUED, L_IMPORTED, L_PLAIN, L_STARTED, Reader, run_bytes
 from tenure.engine.job import Job, payload_bytes
 from tenure.engine.query import matches, record
 from tenure.engine.world import World
@@ -108,7 +108,7 @@ class EventColumns:
                     seen = min(first + count - 1, upto)
                 else:
                     seen = ColumnReader(data, at).read_into(self, after, upto)
-            at += i64(read_i32_le(data, at))
+            at += run_bytes(data, at)
         return seen, runs_max
 
     def _wants(self, type: i64) -> bool:

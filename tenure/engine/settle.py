@@ -501,6 +501,7 @@ def append(w: World, context: Context, request: Append) -> int:
         if len(side.log) > bound.LOG_LINES_MAX:
             del side.log[0]
             side.log_first += 1
+            w.journal.trim(job, side.log_first)
         return offset
     size = len(request.data)
     if size > bound.STREAM_ITEM_BYTES_MAX:

@@ -8,6 +8,7 @@ import msgspec
 from mypy_extensions import i64
 
 from tenure.core.record import StreamItem
+from tenure.core.request import LOG
 from tenure.engine.entity import entity_fact
 from tenure.engine.journal import Entity
 from tenure.engine.page import OutcomeSheet, Sheet, outcome_sheet, sheet
@@ -15,6 +16,13 @@ from tenure.engine.redo import head
 from tenure.engine.world import NO_QUEUE, World
 
 _pack = msgspec.msgpack.Encoder().encode
+
+
+def _kept(output: list[tuple[int, int, StreamItem]], trimmed: dict[int, int]) -> list[tuple[int, int, StreamItem]]:
+    """Without the log lines that are dropped already."""
+    if not trimmed:
+        return output
+    return [row for row in output if row[1] != LOG or row[2].offset >= trimmed.get(row[0], 0)]
 
 
 class Unsaved:
@@ -25,8 +33,9 @@ class Unsaved:
         self._pages = list(journal.unsaved_pages)
         self._outcomes = list(journal.unsaved_outcomes)
         self._entities: list[Entity] = list(journal.unsaved_entities)
-        self.output: list[tuple[int, int, StreamItem]] = journal.unsaved_output
+        self.output: list[tuple[int, int, StreamItem]] = _kept(journal.unsaved_output, journal.trimmed)
         self.silenced: list[int] = journal.silenced
+        self.trimmed: dict[int, int] = journal.trimmed  # the first log line that is kept of a job
         self._queues = list(journal.unsaved_queues)
         self.dropped_queues: list[tuple[str, str]] = journal.dropped_queues
         self.all_queues = journal.all_queues  # rows of no other queue may stay
@@ -37,12 +46,13 @@ class Unsaved:
         journal.unsaved_entities = {}
         journal.unsaved_output = []
         journal.silenced = []
+        journal.trimmed = {}
         journal.unsaved_queues = {}
         journal.last_queue = -1
         journal.dropped_queues = []
 
     def is_empty(self) -> bool:
-        return not (self._pages or self._outcomes or self._entities or self.output or self.silenced)
+        return not (self._pages or self._outcomes or self._entities or self.output or self.silenced or self.trimmed)
 
     def sheets(self, count: int) -> list[Sheet]:
         """The next pages, at most so many."""

@@ -31,7 +31,7 @@ from tenure.ops.retention import GRACE_MS
 from tenure.ops.transfer import in_order
 from tenure.ops.working import working_copy
 from tenure.store.blob.place import Place as BlobPlace
-from tenure.store.embedded.content import Damaged
+from tenure.store.embedded.content import Unreadable
 from tenure.store.embedded.copy import About, find_damage, read_about, read_blobs
 from tenure.store.embedded.hold import holding
 
@@ -79,7 +79,7 @@ def back_up(run: Run) -> Made:
     at_ms = _time_after(place, newest, began.wall_ms)
     with _holding(run), working_copy(run.source, "backup", run.scratch, run.go_on) as copy:
         if damage := find_damage(copy, thorough=False):
-            raise Damaged(f"{run.source} is damaged, no backup was made of it: {damage[0]}; restore it from a backup")
+            raise Unreadable(run.source, f"no backup was made of it, because SQLite found {damage[0]!r}")
         about = read_about(copy)
         if newest is not None and newest.store != about.store:
             raise Refused(f"{place.title} holds backups of another store; give each store a place of its own")

@@ -22,7 +22,7 @@ from tenure.ops.place import Place, sync_folder
 from tenure.ops.progress import Progress, silent
 from tenure.ops.transfer import in_order
 from tenure.store.blob.place import Place as BlobPlace
-from tenure.store.embedded.copy import become_a_store, find_damage, read_about, read_blobs
+from tenure.store.embedded.copy import become_a_store, find_damage, find_disorder, read_about, read_blobs
 from tenure.store.embedded.file import lock_file, refuse_network
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -70,7 +70,7 @@ def restore(
         os.rename(partial, ready)
         sync_folder(target.parent)
         progress("checking", 0, manifest.size_bytes)
-        if damage := find_damage(ready):
+        if damage := find_damage(ready) or find_disorder(ready):
             raise BackupDamaged(f"the backup {manifest.name} is of a damaged store: {damage[0]}; restore an older one")
         _check_blobs(manifest, ready)
         progress("checking", manifest.size_bytes, manifest.size_bytes)

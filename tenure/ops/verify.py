@@ -13,7 +13,7 @@ from tenure.ops.place import Place
 from tenure.ops.progress import Progress, silent
 from tenure.ops.transfer import in_order
 from tenure.ops.working import working_copy
-from tenure.store.embedded.copy import find_damage
+from tenure.store.embedded.copy import find_cut, find_damage, find_disorder, find_undecodable, read_mark
 
 FINDINGS_MAX = 1_000
 
@@ -27,15 +27,18 @@ class Checked:
     blobs: int
     size_bytes: int
     findings: list[str]
+    is_damaged: bool = False  # what was written is not there any more: a backup is needed
 
 
 def verify_file(source: Path, scratch: Path | None = None, progress: Progress = silent) -> Checked:
+    noted = read_mark(source)
     with working_copy(source, "verify", scratch, progress) as copy:
         size_bytes = copy.stat().st_size
         progress("checking", 0, size_bytes)
-        findings = [f"{source}: {damage}" for damage in find_damage(copy)]
+        damage = find_damage(copy) or find_cut(source, noted, copy)
+        found = damage or [*find_disorder(copy), *find_undecodable(copy)]
         progress("checking", size_bytes, size_bytes)
-    return Checked(0, 0, 0, size_bytes, findings)
+    return Checked(0, 0, 0, size_bytes, [f"{source}: {finding}" for finding in found], bool(damage))
 
 
 def verify_place(place: Place, progress: Progress = silent) -> Checked:

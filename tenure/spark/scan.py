@@ -9,10 +9,12 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from tenure.client.client import Client
+from tenure.core.error import EventsLost
 from tenure.lake.arrow import batch_of_events, batch_of_jobs, needed_for
 from tenure.lake.schema import EVENTS, JOBS
 
 ROWS_PER_PAGE: Final = 20_000
+PAGES_COUNTED_MAX: Final = 1_000  # to find the end of a micro-batch
 
 
 class Bounds(NamedTuple):
@@ -55,6 +57,33 @@ async def read_page(client: Client, kind: str, after: int, upto: int, wanted: Wa
     )
     make = batch_of_events if kind == "events" else batch_of_jobs
     return Page(make(page, columns), page.next)
+
+
+async def find_nth(client: Client, after: int, upto: int, rows: int, wanted: Wanted) -> int:
+    """The number of the event with which there are so many rows after a number; `upto` when there are fewer.
+
+    Numbers that a crash skipped, and events that are not wanted, do not count. It looks at a bounded number of pages,
+    so the answer may be an earlier one, though always later than `after`.
+    """
+    for _ in range(PAGES_COUNTED_MAX):
+        if rows <= 0 or after >= upto:
+            break
+        try:
+            page = await client.scan_page(
+                "events",
+                after=after,
+                upto=upto,
+                limit=min(rows, ROWS_PER_PAGE),
+                queue=wanted.queue,
+                types=wanted.types,
+                columns=("seq",),
+            )
+        except EventsLost as error:  # retention went on meanwhile
+            after = error.oldest - 1
+            continue
+        rows -= page.rows
+        after = page.next
+    return min(after, upto)
 
 
 SCHEMAS: Final = {"events": EVENTS, "jobs": JOBS}

@@ -15,7 +15,7 @@ from tenure.core.error import InvalidRequest
 from tenure.spark.connect import PATIENCE_S, Session
 from tenure.spark.option import Reading
 from tenure.spark.read import first_after
-from tenure.spark.scan import Bounds, find_bounds
+from tenure.spark.scan import Bounds, find_bounds, find_nth
 from tenure.spark.span import Span, check_kept, cut, read_span
 from tenure.spark.table import MADE_OF
 
@@ -46,9 +46,15 @@ class TenureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds = self._bounds()
         check_same_store(start["seq"], bounds)
         end = bounds.last if self._target is None else min(self._target, bounds.last)
-        if isinstance(limit, ReadMaxRows):
-            end = min(end, max(start["seq"], bounds.first - 1) + limit.max_rows)
+        after = max(start["seq"], bounds.first - 1)
+        if isinstance(limit, ReadMaxRows) and end - after > limit.max_rows:
+            end = self._nth(after, end, limit.max_rows)
         return {"seq": max(end, start["seq"])}
+
+    def _nth(self, after: int, upto: int, rows: int) -> int:
+        wanted = MADE_OF[self.reading.table].wanted
+        with Session(self.reading.place, PATIENCE_S) as session:
+            return session.run(find_nth(session.client, after, upto, rows, wanted))
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._bounds().last

@@ -17,7 +17,8 @@ class KeptStore(MemoryStore):
         if self._kept is None:
             await super().open(now)
             self._kept = self._opened
-        self._opened = self._kept
+        else:
+            self._serve(self._kept)
 
     def clear(self, now: Now) -> None:
         """Nothing was ever enqueued. What still runs is refused when it ends: its token is of another engine."""

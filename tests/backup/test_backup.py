@@ -15,7 +15,7 @@ from tenure.ops.manifest import CHUNKS, Manifest
 from tenure.ops.place import Place, open_place
 from tenure.ops.restore import restore
 from tenure.ops.verify import verify_file, verify_place
-from tenure.store.embedded.content import Damaged
+from tenure.store.embedded.content import Unreadable
 from tests.backup.rig import Clock, FailingFolder, Wire, connect, fill
 
 JOBS = 2_000
@@ -164,7 +164,7 @@ async def test_damaged_store_is_not_backed_up(tmp_path: Path) -> None:
         file.seek(40_960)
         file.write(bytes(4_096))
     place = open_place(str(tmp_path / "backups"), create=True)
-    with pytest.raises(Damaged, match="no backup was made of it"):
+    with pytest.raises(Unreadable, match=r"no backup was made of it.*; run tenure verify"):
         back_up(Run(path, place, read_clock))
     assert list_backups(place) == []
 

@@ -5,13 +5,16 @@ import json
 import re
 import signal
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tenure.ops.catalog import list_backups, list_chunks
 from tenure.ops.place import open_place
 from tests.backup.rig import Wire, command, connect, environment, fill, run_command, s3_environment
+from tests.backup.test_verify import forget_size, rewrite_events, store_with_a_checkpoint
 
 pytestmark = pytest.mark.slow  # Each starts processes.
 
@@ -105,6 +108,22 @@ async def test_findings_are_named_and_exit_with_1(tmp_path: Path) -> None:
     listed = run_command("backups", str(place))
     assert listed.returncode == 1
     assert manifest.name in listed.stderr
+
+
+async def test_verify_says_restore_only_of_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    await store_with_a_checkpoint(path)
+    rewrite_events(path, "events", forget_size)
+    odd = run_command("verify", str(path))
+    assert (odd.returncode, odd.stderr) == (1, "")
+    assert odd.stdout.splitlines()[-1].startswith(f"{path} is not damaged: ")
+    assert "from a backup" not in odd.stdout
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute("UPDATE events SET events = x''")
+    damaged = run_command("verify", str(path))
+    assert damaged.returncode == 1
+    assert damaged.stdout.splitlines()[-1].startswith(f"{path} is damaged: restore it from a backup")
+    assert json.loads(run_command("verify", str(path), "--json").stdout)["is_damaged"] is True
 
 
 def test_keys_are_not_shown_when_a_bucket_cannot_be_used(s3_port: int) -> None:

@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from tenure.ops.fetch import fetch
 from tenure.ops.manifest import Chunk, Manifest
 from tenure.ops.place import Place, open_place
 from tenure.ops.verify import verify_file, verify_place
+from tenure.store.embedded import mark
+from tenure.store.embedded.content import Unreadable, events_checksum
 from tests.backup.rig import connect, fill
 from tests.kill.test_crash import enqueue, opened, save
 
@@ -56,14 +59,17 @@ def overwrite(path: Path) -> None:
 
 DAMAGES = [
     (overwrite, "Tree|page|malformed"),
-    (change("UPDATE pages SET facts = cast(facts || x'00' AS BLOB) WHERE page = 1"), "page 1 is not as it was written"),
+    (
+        change("UPDATE pages SET facts = cast(facts || x'00' AS BLOB) WHERE page = 1"),
+        "row 1 of its table pages is not as it was written$",
+    ),
     (change("UPDATE journal SET events = x'' WHERE n = 5"), "record 5 says of events is not as it was written$"),
     (change("DELETE FROM journal WHERE n = 4"), "misses record 4"),
     (change("DELETE FROM meta WHERE key = 'secret'"), "meta table lacks secret$"),
-    (change("UPDATE entities SET fact = x'01'"), "the entity .* is not as it was written$"),
+    (change("UPDATE entities SET fact = x'01'"), "row b.* of its table entities is not as it was written$"),
     (
         change("UPDATE events SET events = substr(events, 1, length(events) / 2)"),
-        ": the row of events 1 to 300 is not as it was written$",
+        "row 1 of its table events is not as it was written$",
     ),
 ]
 
@@ -85,8 +91,79 @@ async def test_damage_of_a_store_is_named(damage: Callable[[Path], None], findin
     await store_with_a_checkpoint(path)
     assert verify_file(path).findings == []
     damage(path)
-    found = verify_file(path).findings
-    assert re.search(finding, "\n".join(found)), found
+    found = verify_file(path)
+    assert re.search(finding, "\n".join(found.findings), re.MULTILINE), found.findings
+    assert found.is_damaged
+
+
+def forget_size(events: bytes) -> bytes:
+    """A run that was not closed when it was written."""
+    return bytes(8) + events[8:]
+
+
+def lose_tail(events: bytes) -> bytes:
+    return events[:-2]
+
+
+def lose_run(_events: bytes) -> bytes:
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("change_events", "finding"),
+    [
+        (forget_size, "cannot be decoded .ValueError: a run of events has 0 bytes; it was not closed"),
+        (lose_tail, "cannot be decoded .(IndexError|DecodeError)"),
+        (lose_run, "are not all there: 0 were decoded"),
+    ],
+)
+@pytest.mark.parametrize("table", ["events", "journal"])
+async def test_events_that_a_bug_wrote_are_found_and_not_called_damage(
+    table: str, change_events: Callable[[bytes], bytes], finding: str, tmp_path: Path
+) -> None:
+    """Their checksums are right, and the sums of their table too."""
+    path = tmp_path / "jobs.db"
+    await store_with_a_checkpoint(path)
+    last = rewrite_events(path, table, change_events)
+    found = verify_file(path)
+    assert re.search(finding, "\n".join(found.findings)), found.findings
+    assert f"{last} " in found.findings[0]
+    assert not found.is_damaged
+    store = await opened(path)  # jobs are whole
+    if change_events is not lose_run:
+        with pytest.raises(Unreadable, match=r"cannot be decoded.*; run tenure verify"):
+            await store.events(Context(), "", 1_000, 0, read_clock())
+    await store.close()
+
+
+def rewrite_events(path: Path, table: str, change_events: Callable[[bytes], bytes]) -> int:
+    """Of the last row; answers the number of its last event."""
+    with closing(apsw.Connection(str(path))) as db:
+        columns = "first_seq, last_seq, follows, at, events"
+        rows = f"SELECT {columns} FROM {table} WHERE length(events) > 0 ORDER BY first_seq DESC LIMIT 1"
+        [(first, last, follows, at, events)] = db.execute(rows)
+        written = change_events(events)
+        db.execute(
+            f"UPDATE {table} SET events = ?, events_checksum = ? WHERE first_seq = ?",
+            (written, events_checksum(first, last, follows, at, written), first),
+        )
+    return int(last)
+
+
+async def test_file_without_its_last_records_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    await store_with_a_checkpoint(path)
+    assert verify_file(path).findings == []
+    noted = Path(f"{path}-mark").read_bytes()
+    with closing(apsw.Connection(str(path))) as db:
+        [(secret,)] = db.execute("SELECT value FROM meta WHERE key = 'secret'")
+    with Path(f"{path}-mark").open("r+b") as file:
+        mark.note(file.fileno(), mark.identity(path, secret), 1, 1_000)
+    found = verify_file(path)
+    assert found.is_damaged
+    assert "it ends with record 5, and later ones were on disk" in found.findings[0]
+    Path(f"{path}-mark").write_bytes(noted)
+    assert verify_file(path).findings == []
 
 
 async def test_file_of_something_else_is_refused(tmp_path: Path) -> None:

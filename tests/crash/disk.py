@@ -152,6 +152,9 @@ class Disk(apsw.VFS):
             self.found[path.name] = path.read_bytes()
         if not path.exists() and path.name.endswith(("-wal", "-journal")):
             self._new.add(path.name)
+        return self.file(path, name, flags)
+
+    def file(self, path: Path, name: str | apsw.URIFilename, flags: list[int]) -> "DiskFile":
         return DiskFile(self, path.name, name, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802

@@ -1,15 +1,18 @@
-"""The store on a simulated disk without a thread: the writer works when it is told to, so that a run repeats exactly.
+"""The store on a simulated disk, with threads that go on when they are told to, so that a run repeats exactly.
 
 The store, its file, its checkpoint and the writer's own code are the real ones. Only who calls the writer differs: not
-a thread of its own, but whoever owns the `Host`, between two turns of the loop.
+a thread of its own, but whoever owns the `Host`, between two turns of the loop. What the loop gives to a thread
+(`asyncio.to_thread`) is done by a real one, in steps between turns of the loop that a seed decides.
 """
 
 import asyncio
 import random
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +24,104 @@ from tenure.engine.engine import Engine
 from tenure.store.embedded.file import StoreFile
 from tenure.store.embedded.sqlite import SqliteStore
 from tenure.store.embedded.writer import Job, Report, Writer
-from tests.crash.disk import Disk, Platter, write_image
+from tests.crash.disk import Disk, DiskFile, Platter, write_image
 
 TURNS_MAX = 100_000
+STEPS = (0, 1, 3, 20)  # that a thread makes between two turns of the loop
+STEP_S = 30.0  # that one may take
 
 
-class AtOnce(ThreadPoolExecutor):
-    """What a thread would do is done before `submit` returns."""
+class Strand:
+    """A call in a thread of its own. Either the thread runs or the loop, never both: at every read of the disk it
+    stops until it is told to go on, so that a run repeats exactly."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._go = threading.Semaphore(0)
+        self._stopped = threading.Semaphore(0)
+        self._answer: Any = None
+        self._error: BaseException | None = None
+        self._is_done = False
+        self.done: Future[Any] = Future()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        self._go.acquire()
+        try:
+            self._answer = self._call()
+        except BaseException as error:
+            self._error = error
+        self._is_done = True
+        self._stopped.release()
+
+    def pause(self) -> None:
+        """In the thread."""
+        self._stopped.release()
+        self._go.acquire()
+
+    def go_on(self) -> bool:
+        """To its next stop; False when it has ended there."""
+        self._go.release()
+        assert self._stopped.acquire(timeout=STEP_S), "a thread waits for something that the loop has"
+        if not self._is_done:
+            return True
+        self.thread.join()
+        if self._error is None:
+            self.done.set_result(self._answer)
+        else:
+            self.done.set_exception(self._error)
+        return False
+
+
+class Strands(ThreadPoolExecutor):
+    """What is given to a thread goes on by and by, between turns of the loop."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__(1)
+        self._chance = chance
+        self._strands: dict[int, Strand] = {}
+        self.turns = 0  # of the loop, in which a thread stood in the middle of its call
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(call(*args, **named))
-        except BaseException as error:
-            done.set_exception(error)
-        return done
+        strand = Strand(partial(call, *args, **named))
+        assert strand.thread.ident is not None
+        self._strands[strand.thread.ident] = strand
+        return strand.done
+
+    def pause(self) -> None:
+        """Called by whoever reads the disk."""
+        strand = self._strands.get(threading.get_ident())
+        if strand is not None:
+            strand.pause()
+
+    def go_on(self) -> None:
+        for ident, strand in list(self._strands.items()):
+            if not any(not strand.go_on() for _ in range(self._chance.choice(STEPS))):
+                self.turns += 1
+            else:
+                del self._strands[ident]
+
+
+class PausingDisk(Disk):
+    """Whoever reads it in a strand may have to wait."""
+
+    def __init__(self, strands: Strands) -> None:
+        self.strands = strands
+        super().__init__()
+
+    def file(self, path: Path, name: str | apsw.URIFilename, flags: list[int]) -> DiskFile:
+        return PausingFile(self, path.name, name, flags)
+
+
+class PausingFile(DiskFile):
+    def __init__(self, disk: PausingDisk, short: str, name: str | apsw.URIFilename, flags: list[int]) -> None:
+        super().__init__(disk, short, name, flags)
+        self._strands = disk.strands
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        self._strands.pause()
+        return super().xRead(amount, offset)
 
 
 class InlineWriter(Writer):
@@ -101,13 +187,14 @@ class InlineStore(SqliteStore):
 class Host:
     """A machine with one disk and one store. It can be killed, lose its power, and start again."""
 
-    def __init__(self, folder: Path, mode: str = "fsync") -> None:
+    def __init__(self, folder: Path, mode: str = "fsync", seed: int = 0) -> None:
         self._folder = folder
         self._mode = mode
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(AtOnce())
+        self.strands = Strands(random.Random(seed))
+        self._loop.set_default_executor(self.strands)
         self._crashes = 0  # after each the files are in another folder: only what the disk kept
-        self.disk = Disk()
+        self.disk: Disk = PausingDisk(self.strands)
         self.store = self._new_store()
 
     def _new_store(self) -> InlineStore:
@@ -126,6 +213,7 @@ class Host:
         raise AssertionError("a call is not answered")
 
     def turn(self) -> None:
+        self.strands.go_on()
         self._loop.call_soon(self._loop.stop)
         self._loop.run_forever()
 
@@ -188,7 +276,7 @@ class Host:
         image = platter.after_power_loss(chance) if power else platter.after_kill()
         self._end_process()
         self.disk.unregister()
-        self.disk = Disk()
+        self.disk = PausingDisk(self.strands)
         self._crashes += 1
         write_image(image, self._folder / str(self._crashes))
         self.store = self._new_store()

@@ -48,7 +48,7 @@ def read(path: Path) -> Reading:
         engine = file.restore(LATER)
         now = Now(LATER.wall_ms, LATER.elapsed_ms + file.elapsed_from)
         jobs = engine.get(EVERYBODY, list(range(1, 2_000)), [], now)
-        with file.reading() as content:
+        with file._judging(file.connect), file.reading() as content:
             meta = {key: value for key, value in content.meta().items() if key not in OPENINGS}
             checkpoint = meta["checkpoint"]
             assert isinstance(checkpoint, int)
@@ -59,7 +59,7 @@ def read(path: Path) -> Reading:
                 tuple(content.entities()),
                 tuple(content.records(checkpoint, file.position)),
             )
-            events = tuple(content.events(content.oldest_event(0) - 1, -1))
+            events = tuple(content.events(content.oldest_event(0) - 1))
         return Reading(meta, rows, events, tuple(jobs), tuple(engine.verify()))
     finally:
         file.release()

@@ -2,16 +2,21 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
-from tenure.core.error import Unavailable
-from tenure.store.embedded.content import Damaged
+from tenure.core.error import Internal, Unavailable
+from tenure.engine.restore import Restore
+from tenure.ops.verify import verify_file
+from tenure.store.embedded.content import Damaged, Unreadable, record_checksum
 from tenure.store.embedded.file import StoreFile
+from tenure.store.embedded.inspection import inspect
+from tenure.store.embedded.sqlite import SqliteStore
 from tests.damage.campaign import Patient, closed_patient, harm, harm_head, killed_patient
-from tests.damage.sample import make_closed, read, same, tables_filled
+from tests.damage.sample import EVERYBODY, LATER, make_closed, read, same, tables_filled
 
 CASES = 200
 
@@ -99,6 +104,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("sql", LOSSES.values(), ids=LOSSES.keys())
 async def test_what_is_lost_is_noticed(sql: str, tmp_path: Path) -> None:
+    """And said to be damage, which takes a second look that agrees."""
     await make_closed(tmp_path / "jobs.db")
     behind_triggers(tmp_path / "jobs.db", sql)
     with pytest.raises(Damaged, match=r"jobs\.db is damaged: .*; restore"):
@@ -153,12 +159,80 @@ def test_a_file_of_something_else_is_not_called_damaged(harm_head_by: Callable[[
         read(tmp_path / "jobs.db")
 
 
-async def test_verify_finds_what_opening_does_not_look_at(tmp_path: Path) -> None:
+def inspected(path: Path) -> list[str]:
+    with closing(apsw.Connection(str(path))) as db:
+        return inspect(path, db)
+
+
+async def test_inspection_finds_what_opening_does_not_look_at(tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     await make_closed(path)
-    file = StoreFile(path)
-    with file.reading() as content:
-        assert content.verify() == []
+    assert inspected(path) == []
     behind_triggers(path, "UPDATE events SET events = zeroblob(9) WHERE first_seq = 1")
-    with file.reading() as content:
-        assert any("row of events 1 " in problem for problem in content.verify())
+    assert inspected(path)[0] == "row 1 of its table events is not as it was written"
+
+
+def rewrite_record(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """A record as a bug might have written it: its checksum is right."""
+    with closing(apsw.Connection(str(path))) as db:
+        rows = "SELECT n, record FROM journal WHERE length(record) > 0 ORDER BY n DESC LIMIT 1"
+        [(n, record)] = db.execute(rows)
+        written = change(record)
+        db.execute("UPDATE journal SET record = ?, checksum = ? WHERE n = ?", (written, record_checksum(n, written), n))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda record: b"\x09" + record[1:], "a record of version 9"),
+        (lambda record: record + b"\x01\x02\x00\x00\x00\xff\xff", "Error"),
+    ],
+    ids=["a newer version", "rows that are none"],
+)
+async def test_what_was_written_so_is_a_bug_and_not_damage(
+    change: Callable[[bytes], bytes], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "jobs.db"
+    await make_closed(path)
+    rewrite_record(path, change)
+    before = path.read_bytes()
+    with pytest.raises(Internal, match=f"was not opened: .*{said}.*a bug in Tenure.*left as it is") as caught:
+        StoreFile(path).examine()
+    assert caught.value.__cause__ is not None
+    assert "restore" not in str(caught.value)
+    assert path.read_bytes() == before
+    found = verify_file(path)
+    assert not found.is_damaged
+    assert any("cannot be decoded" in finding for finding in found.findings)
+
+
+@pytest.mark.parametrize("kind", [AssertionError, AttributeError, TypeError, KeyError, ValueError])
+async def test_bug_in_restoring_is_not_called_damage(
+    kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "jobs.db"
+    await make_closed(path)
+
+    def finish(*_: object) -> None:
+        raise kind("planted")
+
+    monkeypatch.setattr(Restore, "finish", finish)
+    with pytest.raises(Internal, match=r"planted.*a bug in Tenure") as caught:
+        read(path)
+    assert isinstance(caught.value.__cause__, kind)
+    behind_triggers(path, "DELETE FROM pages WHERE page = 2")
+    with pytest.raises(Damaged):  # the same bug, and damage beside it
+        read(path)
+
+
+async def test_reader_in_a_serving_store_asks_for_a_second_look(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    await make_closed(path)
+    behind_triggers(path, "UPDATE events SET events = zeroblob(9) WHERE first_seq = 1")
+    store = SqliteStore(path)
+    await store.open(LATER)
+    with pytest.raises(Unreadable, match=rf"events 1 to .*; run tenure verify {path}") as caught:
+        await store.events(EVERYBODY, "", 10, 0, LATER)
+    assert "restore" not in str(caught.value)
+    await store.close()
+    assert verify_file(path).is_damaged

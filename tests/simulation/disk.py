@@ -56,6 +56,11 @@ class DiskWorld(World):
     def _store(self) -> InlineStore:
         return self._host.store
 
+    @property
+    def turns_amid_a_thread(self) -> int:
+        """Of the loop, while a thread stood in the middle of its reading."""
+        return self._host.strands.turns
+
     def calm(self) -> None:
         self._is_calm = True
         self._heal()
@@ -200,7 +205,7 @@ def disk_world(seed: int, keep: bool = False) -> Iterator[DiskWorld]:
         undo.enter_context(mock.patch.object(sqlite, "RESERVE", 20))
         undo.enter_context(mock.patch.object(checkpoint, "EVENTS_MS", FOR_EVER_MS))
         undo.enter_context(mock.patch.object(secrets, "token_bytes", Random(seed).randbytes))
-        host = Host(Path(undo.enter_context(TemporaryDirectory())))
+        host = Host(Path(undo.enter_context(TemporaryDirectory())), seed=seed)
         undo.callback(host.end)
         yield DiskWorld(Random(seed), host, keep)
 

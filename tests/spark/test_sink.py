@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,21 @@ def test_frame_is_loaded_once_however_often_it_is_written(spark: SparkSession, s
     assert (again.rows, again.new, again.duplicates) == (1_200, 200, 1_000)
     found = sorted(json.loads(payload)["n"] for payload in shop.payloads())
     assert found == list(range(1_200))
+
+
+def test_thread_writes_once_the_session_is_its_own(spark: SparkSession, shop: Shop) -> None:
+    """Spark looks for sources of Python in the active session of the thread, which a new one does not have."""
+    frame = orders(spark, 20)
+
+    def write_as_documented() -> None:
+        spark.createDataFrame([], "nothing int")
+        write(frame, shop, loadId="from-a-thread")
+
+    with ThreadPoolExecutor(1) as thread:
+        with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+            thread.submit(write, frame, shop).result()
+        thread.submit(write_as_documented).result()
+    assert shop.count() == {"ready": 20}
 
 
 def test_tasks_that_spark_tries_again_stage_their_rows_once(shop: Shop, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.spark.rig import Make, Shop, batches_of, seqs_of
 from tests.spark.test_read_batches import overtaken
 
 ALL = ReadAllAvailable()
+BATCHES_MAX = 200
 
 
 def stream(shop: Shop, table: str = "events", **more: str) -> DataSourceStreamReader:
@@ -31,10 +32,13 @@ def drain(reader: DataSourceStreamReader, limit: ReadLimit | None = None) -> lis
     reader.prepareForTriggerAvailableNow()
     at = reader.initialOffset()
     found: list[list[int]] = []
-    while (end := reader.latestOffset(at, limit or reader.getDefaultReadLimit())) != at:
+    for _ in range(BATCHES_MAX):
+        end = reader.latestOffset(at, limit or reader.getDefaultReadLimit())
+        if end == at:
+            return found
         found.append(rows(reader, at, end))
         at = end
-    return found
+    raise AssertionError("the batches have no end")
 
 
 def test_all_rows_are_read_in_one_batch_without_a_limit(shop: Shop) -> None:
@@ -48,6 +52,31 @@ def test_all_rows_are_read_in_bounded_batches_with_one(serve: Make) -> None:
     found = drain(stream(shop, maxOffsetsPerTrigger="4"))
     assert [seq for batch in found for seq in batch] == shop.events()
     assert max(len(batch) for batch in found) == 4
+
+
+@pytest.mark.slow
+def test_numbers_that_crashes_skipped_take_no_batches(serve: Make) -> None:
+    served = serve()
+    shop = Shop(served.url, "default")
+    for _ in range(3):
+        shop.enqueue(25)
+        Shop(served.url, "other").enqueue(3)
+        served.stop(signal.SIGKILL)
+        served.start()
+    events = shop.events()
+    assert events[-1] - events[0] > 10_000
+    found = drain(stream(shop, maxOffsetsPerTrigger="10"))
+    assert [seq for batch in found for seq in batch] == events
+    sizes = [len(batch) for batch in found if batch]
+    assert sizes == [10] * (len(events) // 10) + [len(events) % 10] * (len(events) % 10 > 0)
+    assert len(found) <= len(sizes) + 1  # the numbers after the last event
+
+
+def test_batches_of_attempts_are_as_large_as_was_asked(serve: Make) -> None:
+    shop = Shop(serve().url, "default")
+    shop.enqueue(9)
+    shop.work(complete=9)
+    assert [len(batch) for batch in drain(stream(shop, "attempts", maxOffsetsPerTrigger="4")) if batch] == [4, 4, 1]
 
 
 def test_query_that_ends_does_not_run_after_new_events(shop: Shop) -> None:

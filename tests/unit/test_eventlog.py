@@ -547,3 +547,24 @@ def test_claim_of_many_jobs_costs_little_per_job() -> None:
         log.started(job, "worker-1", state.CLAIM)
     assert len(read_all(log)) == 1_000
     assert size_of(log) < 8 * 1_000
+
+
+def write_some(log: EventLog, jobs: range) -> None:
+    for id in jobs:
+        log.enqueued(make_job(id), event.ENQUEUED, state.ENQUEUE)
+
+
+@pytest.mark.parametrize("events_max", [1_000_000, 64])
+def test_reading_does_not_change_the_log(events_max: int) -> None:
+    looked_at, left_alone = make_log(events_max), make_log(events_max)
+    for log in (looked_at, left_alone):
+        log._journal.on = True
+        write_some(log, range(1, 5))
+    assert looked_at.oldest() == 1
+    assert looked_at.newest_kept() == 4
+    assert [found.seq for found in read_all(looked_at)] == [1, 2, 3, 4]
+    for log in (looked_at, left_alone):
+        write_some(log, range(5, 9))
+    assert [found.job for found in read_all(looked_at, after=2)] == [3, 4, 5, 6, 7, 8]
+    assert looked_at.take() == left_alone.take()
+    assert read_all(looked_at) == read_all(left_alone)

@@ -226,6 +226,7 @@ class _End(_Statements):
             as_json(output),
             heap.all(),
             as_json(list(unsaved.silenced)),
+            as_json(list(unsaved.trimmed.items())),
             unsaved.all_queues,
             as_json(unsaved.dropped_queues),
             as_json(unsaved.queues()),

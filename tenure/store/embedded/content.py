@@ -6,7 +6,7 @@ in the middle of a checkpoint too, and a row that is lost, doubled or from elsew
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -18,6 +18,10 @@ from tenure.core.error import Error
 from tenure.core.record import StreamItem
 from tenure.engine.page import page_checksum
 
+# What SQLite's head of the file says.
+APPLICATION_ID = 0x54656E75  # "Tenu"
+FORMAT = 1
+INCREMENTAL = 2  # of PRAGMA auto_vacuum
 SUM_MASK = (1 << 48) - 1
 META_KEYS = (
     "as_of",
@@ -32,17 +36,6 @@ META_KEYS = (
     "secret",
     "synced",
     "tidied",
-)
-# What reading rows that are not as they were written may end in, before a checksum is even looked at.
-NOT_AS_WRITTEN = (
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    struct.error,
-    msgspec.MsgspecError,
 )
 # Errors of SQLite that say nothing about what the file holds.
 NOT_THE_CONTENT = (
@@ -76,8 +69,18 @@ _names = msgspec.json.Decoder(list[str]).decode
 Value = int | bytes | str
 
 
+class Unreadable(Error):
+    """A reader met something that it did not expect. Whether the file is damaged takes a second look (`inspection`)."""
+
+    status = 500
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path}: {what}; run tenure verify {path}, which finds out whether the file is damaged")
+        self.what = what
+
+
 class Damaged(Error):
-    """The file does not say what was written into it. Nothing is served from it."""
+    """The file does not say what was written into it, and a second look agrees. Nothing is served from it."""
 
     status = 500
 
@@ -91,9 +94,14 @@ def is_damage(path: Path, error: apsw.Error) -> bool:
     if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) in CUT_SHORT:
         return True
     if isinstance(error, apsw.ReadOnlyError):
-        with path.open("rb") as file:
-            return file.read(VERSION_BYTE + 1)[VERSION_BYTE:] not in (b"", b"\1", b"\2")
+        return has_unknown_version(path)
     return not isinstance(error, NOT_THE_CONTENT)
+
+
+def has_unknown_version(path: Path) -> bool:
+    """Whether SQLite has to take the file for one that it may only read."""
+    with path.open("rb") as file:
+        return file.read(VERSION_BYTE + 1)[VERSION_BYTE:] not in (b"", b"\1", b"\2")
 
 
 # Checksums.
@@ -128,18 +136,26 @@ def schema_checksum(db: apsw.Connection) -> int:
     return crc32(_pack(rows))
 
 
+def is_as_written(told: object, checksum_of: Callable[..., int], *values: object) -> bool:
+    """Whether the values have this checksum. Values of another type than was written do not."""
+    try:
+        return checksum_of(*values) == told
+    except (TypeError, ValueError, AttributeError, OverflowError, struct.error):
+        return False
+
+
 # Meta.
 
 
 def read_meta(path: Path, db: apsw.Connection) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value, checksum in db.execute("SELECT key, value, checksum FROM meta"):
-        if meta_checksum(key, value) != checksum:
-            raise damaged(path, f"{key!r} in its meta table is not as it was written")
+        if not is_as_written(checksum, meta_checksum, key, value):
+            raise Unreadable(path, f"{key!r} in its meta table is not as it was written")
         found[key] = value
     missing = [key for key in META_KEYS if key not in found]
     if missing:
-        raise damaged(path, f"its meta table lacks {', '.join(missing)}")
+        raise Unreadable(path, f"its meta table lacks {', '.join(missing)}")
     return found
 
 
@@ -149,7 +165,7 @@ def write_meta(db: apsw.Connection, values: dict[str, Value]) -> None:
 
 
 class Content:
-    """The rows of an open file, in one transaction; whatever is not as it was written raises Damaged."""
+    """The rows of an open file, in one transaction; whatever is not as it was written raises Unreadable."""
 
     def __init__(self, path: Path, db: apsw.Connection) -> None:
         self._path = path
@@ -157,15 +173,17 @@ class Content:
         self._sums: dict[str, tuple[int, int]] = {}
         self._moved = 0  # the last event in their own table; later ones are in the journal
         for name, rows, total, last in db.execute("SELECT name, rows, total, last FROM sums"):
+            if not isinstance(last, int):
+                raise self._fail("its table sums")
             self._sums[name] = (rows, total)
             self._moved = max(self._moved, last)
 
-    def _fail(self, what: str) -> Damaged:
-        return damaged(self._path, f"{what} is not as it was written")
+    def _fail(self, what: str) -> Unreadable:
+        return Unreadable(self._path, f"{what} is not as it was written")
 
     def _balance(self, table: str, rows: int, total: int) -> None:
         if self._sums.get(table) != (rows, total & SUM_MASK):
-            raise damaged(self._path, f"rows of its table {table} are missing, or come from elsewhere")
+            raise Unreadable(self._path, f"rows of its table {table} are missing, or come from elsewhere")
 
     def meta(self) -> dict[str, object]:
         return read_meta(self._path, self._db)
@@ -176,7 +194,7 @@ class Content:
         rows = total = 0
         previous = -1
         for page, checksum, facts in self._db.execute("SELECT page, checksum, facts FROM pages"):
-            if page_checksum(page, facts) != checksum or page <= previous:
+            if not is_as_written(checksum, page_checksum, page, facts) or page <= previous:
                 raise self._fail(f"page {page}")
             previous = page
             rows += 1
@@ -191,7 +209,7 @@ class Content:
         for page, checksum, at, tenants, codes, owners in self._db.execute(
             "SELECT page, checksum, at, tenants, codes, owners FROM outcomes"
         ):
-            if outcome_checksum(page, at, tenants, codes, owners) != checksum or page <= previous:
+            if not is_as_written(checksum, outcome_checksum, page, at, tenants, codes, owners) or page <= previous:
                 raise self._fail(f"page {page} of the outcomes")
             previous = page
             rows += 1
@@ -206,7 +224,7 @@ class Content:
             "SELECT job, kind, item, checksum, at, data FROM output"
         ):
             key = (job, kind, item)
-            if output_checksum(job, kind, item, at, data) != checksum or key <= previous:
+            if not is_as_written(checksum, output_checksum, job, kind, item, at, data) or key <= previous:
                 raise self._fail(f"output {item} of job {job}")
             previous = key
             rows += 1
@@ -218,7 +236,7 @@ class Content:
         rows = total = 0
         previous = b""
         for name, checksum, fact in self._db.execute("SELECT name, checksum, fact FROM entities"):
-            if entity_checksum(name, fact) != checksum or name <= previous:
+            if not is_as_written(checksum, entity_checksum, name, fact) or name <= previous:
                 raise self._fail(f"the entity {name!r}")
             previous = name
             rows += 1
@@ -236,14 +254,14 @@ class Content:
         ):
             n += 1
             if found != n:
-                raise damaged(self._path, f"it misses record {n} of its journal")
-            if record_checksum(n, record) != checksum:
+                raise Unreadable(self._path, f"it misses record {n} of its journal")
+            if not is_as_written(checksum, record_checksum, n, record):
                 raise self._fail(f"record {n}")
-            if events_checksum(first_seq, last_seq, follows, at, events) != told:
+            if not is_as_written(told, events_checksum, first_seq, last_seq, follows, at, events):
                 raise self._fail(f"what record {n} says of events")
             yield record
         if n < last:
-            raise damaged(self._path, f"it misses record {n + 1} of its journal")
+            raise Unreadable(self._path, f"it misses record {n + 1} of its journal")
 
     def last_event(self) -> int:
         """The number of the last event that is on disk."""
@@ -251,7 +269,7 @@ class Content:
         if rows:
             found = self._db.execute("SELECT last_seq FROM events ORDER BY first_seq DESC LIMIT 1").fetchone()
             if found != (self._moved,):
-                raise damaged(self._path, "rows of its table events are missing, or come from elsewhere")
+                raise Unreadable(self._path, "rows of its table events are missing, or come from elsewhere")
         in_journal = self._db.execute(
             "SELECT first_seq, last_seq, follows, at, events_checksum, events FROM journal"
             " WHERE last_seq >= first_seq ORDER BY n DESC LIMIT 1"
@@ -259,44 +277,31 @@ class Content:
         if in_journal is None:
             return self._moved
         first_seq, last_seq, follows, at, checksum, events = in_journal
-        if events_checksum(first_seq, last_seq, follows, at, events) != checksum:
+        if not is_as_written(checksum, events_checksum, first_seq, last_seq, follows, at, events):
             raise self._fail(f"the row of events {first_seq} to {last_seq}")
         return max(self._moved, int(last_seq))
 
     # Events, from any number on.
 
-    def events(self, after: int, rows_max: int) -> Iterator[tuple[int, bytes]]:
-        """Rows of events that come after a number: the last number and the runs of each."""
+    def events(self, after: int) -> Iterator[tuple[int, int, bytes]]:
+        """Rows of events that come after a number: the first and the last number and the runs of each. Rows are read
+        as they are asked for."""
         previous = -1
-        for first_seq, last_seq, follows, at, checksum, events in self._after(after, EVENTS, rows_max):
-            if events_checksum(first_seq, last_seq, follows, at, events) != checksum:
+        for first_seq, last_seq, follows, at, checksum, events in self._after(after, EVENTS):
+            if not is_as_written(checksum, events_checksum, first_seq, last_seq, follows, at, events):
                 raise self._fail(f"the row of events {first_seq} to {last_seq}")
             if (follows > after) if previous < 0 else (follows != previous):
-                raise damaged(self._path, f"events before {first_seq} are missing")
+                raise Unreadable(self._path, f"events before {first_seq} are missing")
             previous = last_seq
-            yield last_seq, events
+            yield first_seq, last_seq, events
 
     def oldest_event(self, before: int) -> int:
         """The first one on disk that is kept when those up to `before` are not; 0 when there is none."""
-        found = next(self._after(before, "first_seq", 1), None)
+        found = next(self._after(before, "first_seq"), None)
         return 0 if found is None else int(found[0])
 
-    def _after(self, seq: int, columns: str, rows_max: int) -> Iterator[tuple[Any, ...]]:
-        """The journal is asked when the rows of the table are used up."""
-        yield from self._db.execute(f"SELECT {columns} {MOVED_AFTER} LIMIT ?2", (seq, rows_max))
-        yield from self._db.execute(f"SELECT {columns} {UNMOVED_AFTER} LIMIT ?3", (seq, self._moved, rows_max))
-
-    def verify(self) -> list[str]:
-        """What opening does not look at: SQLite's own structure, and every row of events."""
-        found = [str(text) for (text,) in self._db.execute("PRAGMA integrity_check") if text != "ok"]
-        rows = total = 0
-        for _, checksum in self._db.execute("SELECT first_seq, events_checksum FROM events"):
-            rows += 1
-            total += checksum
-        try:
-            self._balance("events", rows, total)
-            for _ in self.events(max(self.oldest_event(0) - 1, 0), -1):
-                pass
-        except Damaged as error:
-            found.append(error.message)
-        return found
+    def _after(self, seq: int, columns: str) -> Iterator[tuple[Any, ...]]:
+        """All of them, one after another. Callers stop by themselves: with a LIMIT in each statement, rows of the
+        journal would follow a part of the table."""
+        yield from self._db.execute(f"SELECT {columns} {MOVED_AFTER}", (seq,))
+        yield from self._db.execute(f"SELECT {columns} {UNMOVED_AFTER}", (seq, self._moved))

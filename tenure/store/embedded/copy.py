@@ -5,6 +5,7 @@ own, ends the leases it finds, and begins its numbers where the other store cann
 """
 
 import secrets
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,14 @@ import apsw
 
 from tenure.core.bound import ID_MAX
 from tenure.core.error import Error, Unavailable
+from tenure.core.record import Event
 from tenure.core.token import SECRET_BYTES
-from tenure.store.embedded.content import NOT_AS_WRITTEN, damaged, read_meta, write_meta
+from tenure.engine.eventlog import read_runs
+from tenure.engine.restore import Restore
+from tenure.store.embedded import mark
+from tenure.store.embedded.content import APPLICATION_ID, FORMAT, read_meta, write_meta
 from tenure.store.embedded.file import (
-    APPLICATION_ID,
     BUSY_MS,
-    FORMAT,
     StoreFile,
     bytes_of,
     connect_to_still,
@@ -28,10 +31,10 @@ from tenure.store.embedded.file import (
     one,
 )
 from tenure.store.embedded.home import home_of, identity_of, owner_of
+from tenure.store.embedded.inspection import inspect
 
 STEP_PAGES = 1_024
 FINDINGS_MAX = 100
-ADVICE = "; restore it from a backup"
 # More than the engine gives in a millisecond, in memory alone (docs/benchmarks.md); and a day more, for clocks that
 # differ and for a store that still runs while its copy is being restored.
 IDS_PER_MS = 5_000
@@ -118,8 +121,6 @@ def read_about(path: Path) -> About:
         )
     except apsw.Error as error:
         raise explained(path, error) from error
-    except NOT_AS_WRITTEN as error:
-        raise damaged(path, f"it cannot be read ({error})") from error
     finally:
         db.close()
 
@@ -134,41 +135,84 @@ def read_blobs(path: Path) -> dict[str, int]:
 
 
 def find_damage(path: Path, thorough: bool = True) -> list[str]:
-    """What is wrong with a file that nobody writes to; nothing when it is sound.
-
-    By SQLite: every page and index. Thoroughly also by Tenure: every checksum, every event, and everything the engine
-    made of them.
-    """
-    try:
-        found = _ask_sqlite(path, "integrity_check" if thorough else "quick_check")
-        if found or not thorough:
-            return found
-        read_about(path)
-        found = [*StoreFile(path).examine().verify(), *_read_events(path)]
-    except apsw.Error as error:
-        return [str(error)]
-    except Error as error:
-        found = [str(error)]
-    return [_alone(path, text) for text in found]
-
-
-def _alone(path: Path, text: str) -> str:
-    """A finding without what every one of them says."""
-    return text.removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ").removesuffix(ADVICE)
-
-
-def _ask_sqlite(path: Path, check: str) -> list[str]:
+    """What is not as it was written in a file that nobody writes to: by SQLite, and thoroughly by checksums, too."""
     db = connect_to_still(path)
     try:
-        said = [str(row[0]) for row in db.execute(f"PRAGMA {check}({FINDINGS_MAX})")]
+        if not thorough:
+            return [str(said) for (said,) in db.execute(f"PRAGMA quick_check({FINDINGS_MAX})") if said != "ok"]
+        _refuse_foreign(db, path)
+        return inspect(path, db, "integrity_check")
+    except apsw.Error as error:
+        return [str(error)]
     finally:
         db.close()
-    return [] if said == ["ok"] else said
 
 
-def _read_events(path: Path) -> list[str]:
-    with StoreFile(path).reading(lambda: connect_to_still(path)) as content:
-        return content.verify()
+def read_mark(source: Path) -> bytes:
+    """What `find_cut` needs. The owner may write on while its file is copied, so this comes first."""
+    return mark.read(source)
+
+
+def find_cut(source: Path, noted: bytes, copy: Path) -> list[str]:
+    """Whether the copy lacks what the mark beside its source said before it was copied."""
+    db = connect_to_still(copy)
+    try:
+        meta = read_meta(copy, db)
+        position = last_position(db, meta)
+    finally:
+        db.close()
+    whose = mark.identity(source, bytes_of(meta["secret"]))
+    return [mark.cut(position)] if (meta["epoch"], position) < mark.reached_in(noted, whose) else []
+
+
+def find_disorder(path: Path) -> list[str]:
+    """What the engine finds wrong with itself, made of a file in which nothing is damaged."""
+    try:
+        return StoreFile(path).examine().verify()
+    except Error as error:
+        return [str(error).removeprefix(f"{path} ")]
+
+
+def find_undecodable(path: Path) -> list[str]:
+    """Events and records of the journal that are as they were written, and cannot be decoded: they were written by a
+    bug, or by a newer Tenure."""
+    found: list[str] = []
+    db = connect_to_still(path)
+    try:
+        for first, last, events in db.execute("SELECT first_seq, last_seq, events FROM events ORDER BY first_seq"):
+            found += _undecodable_events(first, last, events)
+        moved = int_of(one(db, "SELECT last FROM sums WHERE name = 'events'"))
+        journal = Restore(bytes(SECRET_BYTES), 1)
+        for n, first, last, events, record in db.execute(
+            "SELECT n, first_seq, last_seq, events, record FROM journal ORDER BY n"
+        ):
+            if first > moved or events:
+                found += _undecodable_events(first, last, events)
+            found += _undecodable_record(journal, n, record)
+    finally:
+        db.close()
+    return found[:FINDINGS_MAX]
+
+
+def _undecodable_events(first: int, last: int, data: bytes) -> list[str]:
+    decoded: list[Event] = []
+    try:
+        read_runs(data, 0, sys.maxsize, "", decoded)
+    except Exception as error:
+        return [f"events {first} to {last} cannot be decoded ({type(error).__name__}: {error})"]
+    if [event.seq for event in decoded] != list(range(first, last + 1)):
+        return [f"events {first} to {last} are not all there: {len(decoded)} were decoded"]
+    return []
+
+
+def _undecodable_record(journal: Restore, n: int, record: bytes) -> list[str]:
+    """Records are absolute: each can be read without what was before it."""
+    try:
+        if record:
+            journal.record(record)
+    except Exception as error:
+        return [f"record {n} cannot be decoded ({type(error).__name__}: {error})"]
+    return []
 
 
 def become_a_store(path: Path, passed_ms: int) -> None:

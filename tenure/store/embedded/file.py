@@ -18,7 +18,7 @@ import apsw
 import msgspec
 
 from tenure.core.clock import Now
-from tenure.core.error import Error, Unavailable
+from tenure.core.error import Error, Internal, Unavailable
 from tenure.core.token import SECRET_BYTES
 from tenure.engine.engine import Engine
 from tenure.engine.redo import Sections
@@ -26,9 +26,12 @@ from tenure.engine.restore import Restore
 from tenure.store.contract import Identity, Moved
 from tenure.store.embedded import hold, mark
 from tenure.store.embedded.content import (
-    NOT_AS_WRITTEN,
+    APPLICATION_ID,
+    FORMAT,
+    INCREMENTAL,
     Content,
     Damaged,
+    Unreadable,
     damaged,
     is_damage,
     meta_checksum,
@@ -38,11 +41,9 @@ from tenure.store.embedded.content import (
 )
 from tenure.store.embedded.home import identity_of
 from tenure.store.embedded.hung import end_process
+from tenure.store.embedded.inspection import inspect
 from tenure.store.embedded.log import Log
 
-APPLICATION_ID = 0x54656E75  # "Tenu"
-FORMAT = 1
-INCREMENTAL = 2  # of PRAGMA auto_vacuum
 PAGE_BYTES = 4096
 BUSY_MS = 5_000
 OVER_BUSY_MS = 1_000
@@ -105,20 +106,17 @@ class StoreFile:
         refuse_network(self.path)
         self._take_ownership(over is not None)
         try:
-            if over is None:
-                self._begin(None)
-            else:
-                self._pass_over(over)
+            with self._judging(self.connect):
+                if over is None:
+                    self._begin(None)
+                else:
+                    self._pass_over(over)
             self.tell(False)
-        except BaseException as error:
+        except BaseException:
             self.release()
             if over is not None:
                 with suppress(FileNotFoundError):
                     os.unlink(self._new_lock_path())
-            if isinstance(error, apsw.Error):
-                raise explained(self.path, error) from error
-            if isinstance(error, NOT_AS_WRITTEN):
-                raise damaged(self.path, f"it cannot be read ({error})") from error
             raise
 
     def _begin(self, over: int | None) -> None:
@@ -207,7 +205,7 @@ class StoreFile:
     def _prepare(self, db: apsw.Connection, over: int | None) -> None:
         if one(db, "PRAGMA user_version") == 0 and one(db, "SELECT count(*) FROM sqlite_master") == 0:
             if int_of(one(db, "PRAGMA page_count")) > 1:
-                raise damaged(self.path, "it has no tables")
+                raise Unreadable(self.path, "it has no tables")
             self._make(db)
         self._check_head(db)
         db.execute("PRAGMA journal_mode=WAL")
@@ -221,15 +219,16 @@ class StoreFile:
         if over and meta["epoch"] != over:
             raise Owned(self.path, 0, int_of(meta["epoch"]), False)
         if meta["schema"] != schema_checksum(db):
-            raise damaged(self.path, "its schema is not as it was written")
+            raise Unreadable(self.path, "its schema is not as it was written")
         self._learn(meta)
         self.epoch += 1
         self.position = last_position(db, meta)
         if self.position < int_of(meta["position"]):
-            raise damaged(self.path, f"it misses record {self.position + 1} of its journal")
+            raise Unreadable(self.path, f"it misses record {self.position + 1} of its journal")
         self._identity = mark.identity(self.path, self.secret)
         if (self.epoch - 1, self.position) < mark.reached(self._mark, self._identity):
-            what = f"it ends with record {self.position}, and later ones were on disk; its log is cut, or it is old"
+            # File and mark are written apart from each other: this is the second look already.
+            what = mark.cut(self.position)
             raise Damaged(f"{self.path} is damaged: {what}; restore a backup, and remove {self.path}-mark")
         write_meta(db, {"epoch": self.epoch, "position": self.position})
         if self._with_blobs and "blobs" not in meta:
@@ -245,7 +244,7 @@ class StoreFile:
         if one(db, "SELECT count(*) FROM sqlite_master WHERE name IN ('meta', 'journal', 'sums')") == 3:
             row = db.execute("SELECT value, checksum FROM meta WHERE key = 'format'").fetchone()
             if row == (FORMAT, meta_checksum("format", FORMAT)):
-                raise damaged(self.path, "its head is not as it was written")
+                raise Unreadable(self.path, "its head is not as it was written")
         if not is_ours:
             raise Unavailable(f"{self.path} is a database of something else; choose another file")
         raise Unavailable(f"{self.path} has format {version}, this Tenure reads format {FORMAT}; use a newer Tenure")
@@ -326,7 +325,7 @@ class StoreFile:
         collects = gc.isenabled()
         gc.disable()  # millions of objects are made here, and none of them is garbage
         try:
-            with self.reading(connect) as content:
+            with self._judging(connect), self.reading(connect) as content:
                 return read(content)
         finally:
             if collects:
@@ -334,7 +333,7 @@ class StoreFile:
 
     @contextmanager
     def reading(self, connect: Callable[[], apsw.Connection] | None = None) -> Iterator[Content]:
-        """The rows as they are now; what cannot be read of them is Damaged or Unavailable."""
+        """The rows as they are now; what is odd about them is Unreadable."""
         try:
             db = self.connect() if connect is None else connect()
             try:
@@ -344,8 +343,44 @@ class StoreFile:
                 db.close()
         except apsw.Error as error:
             raise explained(self.path, error) from error
-        except NOT_AS_WRITTEN as error:
-            raise damaged(self.path, f"it cannot be read ({type(error).__name__}: {error})") from error
+        except UnicodeDecodeError as error:
+            raise Unreadable(self.path, f"a text in it is none ({error})") from error
+
+    @contextmanager
+    def _judging(self, connect: Callable[[], apsw.Connection]) -> Iterator[None]:
+        """What goes wrong in opening is damage if a second look agrees, and a bug of the readers otherwise."""
+        try:
+            yield
+        except apsw.Error as error:
+            refusal = explained(self.path, error)
+            if isinstance(refusal, Unreadable):
+                refusal = self._judge(refusal.what, connect)
+            raise refusal from error
+        except Unreadable as error:
+            raise self._judge(error.what, connect) from error
+        except (Error, OSError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._judge(f"{type(error).__name__}: {error}", connect) from error
+
+    def _judge(self, what: str, connect: Callable[[], apsw.Connection]) -> Error:
+        try:
+            db = connect()
+            try:
+                db.execute("BEGIN")
+                found = inspect(self.path, db)
+            finally:
+                db.close()
+        except apsw.Error as error:
+            if not is_damage(self.path, error):
+                return explained(self.path, error)
+            found = [str(error)]
+        if found:
+            return damaged(self.path, what if what in found else f"{what} ({found[0]})")
+        return Internal(
+            f"{self.path} was not opened: {what}. Every row in it is as it was written, so this is a bug in Tenure, or"
+            " the file is of a newer one; the file is left as it is. Try another version, and report this traceback"
+        )
 
     def _restore(self, content: Content, now: Now) -> Engine:
         restore = Restore(self.secret, self.epoch, self.fenced_epoch)
@@ -429,7 +464,7 @@ def check_epoch(db: apsw.Connection, epoch: int) -> None:
 
 def explained(path: Path, error: apsw.Error) -> Error:
     if is_damage(path, error):
-        return damaged(path, str(error))
+        return Unreadable(path, str(error))
     return Unavailable(f"{path} cannot be used: {error}")
 
 

@@ -39,9 +39,24 @@ def note(lock: int, whose: bytes, epoch: int, position: int) -> None:
         os.pwrite(lock, MADE + numbers + _checksum.pack(crc32(numbers)), 0)
 
 
+def read(path: Path) -> bytes:
+    """The mark of a file that is not ours; empty when it has none."""
+    with suppress(OSError):
+        return Path(f"{path}-mark").read_bytes()[:SIZE]
+    return b""
+
+
 def reached(lock: int, whose: bytes) -> tuple[int, int]:
     """The epoch and the position that were on disk; (0, 0) when nothing is known."""
-    data = os.pread(lock, SIZE, 0)
+    return reached_in(os.pread(lock, SIZE, 0), whose)
+
+
+def cut(position: int) -> str:
+    """What is wrong with a file that ends before its mark."""
+    return f"it ends with record {position}, and later ones were on disk; its log is cut, or it is old"
+
+
+def reached_in(data: bytes, whose: bytes) -> tuple[int, int]:
     if len(data) < SIZE:
         return 0, 0
     numbers = data[len(MADE) : len(MADE) + _numbers.size]

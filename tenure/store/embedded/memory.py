@@ -23,7 +23,7 @@ class MemoryStore(EmbeddedStore):
         return CAPABILITIES
 
     async def open(self, now: Now) -> None:
-        self._opened = Engine(self._secret, self._epoch, now)
+        self._serve(Engine(self._secret, self._epoch, now))
         self._now = now
 
     async def identity(self) -> Identity:

@@ -108,13 +108,13 @@ class SqliteStore(StoreWithHistory):
         except BaseException:
             self._file.release()
             raise
-        self._opened = engine
+        self._serve(engine)
         self._now = self._at(now)
         self._taken = self._written = self._synced = self._file.position
-        self._event_seq = self._opened.oldest_event() - 1
+        self._event_seq = engine.oldest_event() - 1
         self._event_last = self._file.last_event
         self._checkpoint_at = self._now.elapsed_ms
-        self._checkpoint_event = self._opened.last_event()
+        self._checkpoint_event = engine.last_event()
         self._writer.start()
         self._reserve()
         if self._shelf is not None:

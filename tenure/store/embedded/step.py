@@ -8,6 +8,7 @@ writer's connection; its trigger does the rest inside SQLite. Every one checks t
 import apsw
 import msgspec
 
+from tenure.core.request import LOG
 from tenure.store.embedded.content import EVENTS, meta_checksum
 from tenure.store.embedded.file import Fenced
 
@@ -37,8 +38,8 @@ END;
 
 -- What comes in the place of a row is an update, so that the triggers of `sums` see both.
 CREATE TEMP VIEW checkpoint AS SELECT
-    0 AS epoch, 0 AS output, 0 AS output_data, 0 AS silenced, 0 AS all_queues, 0 AS dropped_queues, 0 AS queues,
-    0 AS meta, 0 AS head, 0 AS head_checksum;
+    0 AS epoch, 0 AS output, 0 AS output_data, 0 AS silenced, 0 AS trimmed, 0 AS all_queues,
+    0 AS dropped_queues, 0 AS queues, 0 AS meta, 0 AS head, 0 AS head_checksum;
 CREATE TEMP TRIGGER end_checkpoint INSTEAD OF INSERT ON checkpoint BEGIN
     SELECT RAISE(ABORT, '{FENCED}') WHERE NEW.epoch IS NOT {OWNED};
     INSERT INTO output (job, kind, item, checksum, at, data)
@@ -48,6 +49,10 @@ CREATE TEMP TRIGGER end_checkpoint INSTEAD OF INSERT ON checkpoint BEGIN
         ON CONFLICT (job, kind, item) DO UPDATE SET
             checksum = excluded.checksum, at = excluded.at, data = excluded.data;
     DELETE FROM output WHERE job IN (SELECT value FROM json_each(NEW.silenced));
+    DELETE FROM output WHERE (job, kind, item) IN (
+        SELECT job, kind, item FROM json_each(NEW.trimmed) CROSS JOIN output
+        WHERE job = value ->> 0 AND kind = {LOG} AND item < value ->> 1
+    );
     DELETE FROM queues WHERE NEW.all_queues;
     DELETE FROM queues WHERE (tenant, queue) IN (SELECT value ->> 0, value ->> 1 FROM json_each(NEW.dropped_queues));
     INSERT OR REPLACE INTO queues SELECT

@@ -27,8 +27,10 @@ from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend,
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
 from tenure.store.contract import Told, Wait
+from tenure.store.embedded.guard import owned_here
 
 WAITERS_MAX = 100_000
+FIND_STEPS_MAX = 1_100  # of 20,000 jobs each: all that a store may hold, ended ones included
 
 log = logging.getLogger("tenure")
 
@@ -108,6 +110,10 @@ class EmbeddedStore:
         self._now = Now(0, 0)
         self._waiting: dict[int, asyncio.Future[object] | _Wait] = {}
         self._listeners: list[asyncio.Future[None]] = []
+
+    def _serve(self, engine: Engine) -> None:
+        """From now on, in this thread alone."""
+        self._opened = owned_here(engine)
 
     @property
     def _engine(self) -> Engine:
@@ -371,8 +377,16 @@ class EmbeddedStore:
         now = self._at(now)
         page = self._engine.find(context, filter, limit, cursor, now)
         self._deliver(now)
+        jobs = page.jobs
+        for _ in range(FIND_STEPS_MAX):
+            if not page.cursor or len(jobs) >= limit:
+                break
+            await asyncio.sleep(0)  # a step looks at a bounded number of jobs; others have their turn between two
+            page = self._engine.find(context, filter, limit - len(jobs), page.cursor, self._now)
+            self._deliver(self._now)
+            jobs += page.jobs
         await self._sure(context)
-        return page
+        return JobPage(jobs, page.cursor)
 
     async def count(self, context: Context, queue: str, now: Now) -> dict[str, dict[str, int]]:
         now = self._at(now)

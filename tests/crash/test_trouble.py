@@ -215,9 +215,9 @@ async def test_waiting_claims_are_told_that_the_disk_refuses_and_keep_nothing(tm
         async with asyncio.timeout(PATIENCE_S):
             told = await asyncio.gather(*claims, return_exceptions=True)
         assert [type(answer) for answer in told] == [Unavailable] * 5
-        assert await is_ready(trial, 1, 1)
         trial.disk.heal()
         await trial.recover()
+        assert await is_ready(trial, 1, 1)
         assert await trial.end() == []
 
 

@@ -18,7 +18,7 @@ from tenure.core.record import JobRecord
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Failure, Load, Pick, Settle
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.core.tenant import Context, OpId
-from tenure.store.embedded import kernel, mark, writer
+from tenure.store.embedded import mark, writer
 from tenure.store.embedded.file import StoreFile
 from tenure.store.embedded.sqlite import SqliteStore
 
@@ -170,7 +170,6 @@ async def make_killed(path: Path, backfilled: bool) -> dict[str, bytes]:
     with (
         mock.patch.object(writer, "WAL_BYTES", 1 << 30),
         mock.patch.object(writer, "ROOM_BYTES", 0),
-        mock.patch.object(kernel, "HAS_KERNEL", False),
     ):
         sample = Sample(path)
         await sample.make(backfilled)

@@ -154,3 +154,25 @@ async def test_stop_waits_for_what_is_being_written(tmp_path: Path) -> None:
         disk.ready.set()
         assert (await talk.receive())["id"] == 4
         await stopping
+
+
+async def test_pings_reads_and_heartbeats_are_answered_while_the_disk_hangs(tmp_path: Path) -> None:
+    """Six times the length of the lease. What was leased before is still held afterwards."""
+    async with waiting(tmp_path) as (house, talk, disk):
+        disk.ready.set()
+        leased = (await talk.do("PULL", queue="mail", lease=10_000))["job"]
+        await go_on(house, disk)
+        disk.ready.clear()
+        other = await house.talk(LINES)
+        other.send("PUSH", queue="other", data=1, reqId=1)
+        await house.until_calls(1)
+        for _ in range(12):
+            house.clock.passed_ms += 5_000
+            assert (await talk.do("PING"))["ok"] is True
+            assert (await talk.do("HEARTBEAT", id=leased["id"], token=leased["token"]))["ok"] is True
+            assert (await talk.do("GETJOB", id=leased["id"]))["job"]["state"] == "running"
+            counts = (await talk.do("GETJOBCOUNTS", queue="mail"))["counts"]
+            assert (counts["ready"], counts["running"]) == (2, 1)
+        await go_on(house, disk)
+        assert (await other.receive())["ok"] is True
+        assert (await talk.do("ACK", id=leased["id"], token=leased["token"]))["ok"] is True

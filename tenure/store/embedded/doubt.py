@@ -1,7 +1,7 @@
 """What may be shown while the disk does not answer: nothing that a crash could take back.
 
 A change is made in memory and then written. Reads wait for that. When the disk fails or hangs they cannot wait, so they
-are held against the changes that are not on disk yet: the events and output of those groups say which jobs they touched.
+are compared with the changes that are not on disk yet: their events and output say which jobs they touched.
 
 A job that only exists in such a group is left out. A job, page or setting that such a group changed is refused
 (`InDoubt`): how it was before is known to nobody but the file. Everything else is shown. Renewals of leases are no

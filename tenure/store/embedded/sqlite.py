@@ -361,10 +361,14 @@ class SqliteStore(StoreWithHistory):
         with suppress(InDoubt):
             if doubt is not None:
                 return part(doubt)
-        if self._broken:
-            raise Unavailable(f"{self._broken}; what was asked for is not on disk, other reads are answered")
-        await self._safe_at(*wanted)
-        return answer
+        if not self._broken:
+            with suppress(Unavailable):
+                await self._safe_at(*wanted)
+                return answer
+            self._check_owned()
+        raise Unavailable(
+            f"{self._broken}. What was asked for has changed and is not on disk; other reads are answered."
+        )
 
     async def _safe_or_slow(self, position: int, on_disk: bool) -> None:
         """Like `_safe_at`, but ends when the disk is slow, and raises nothing when it fails."""

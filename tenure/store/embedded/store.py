@@ -129,7 +129,7 @@ class EmbeddedStore:
     async def _sure(self, context: Context) -> None:
         """Wait until what was done is as safe as the context asks for."""
 
-    async def _shown(self, context: Context, answer: T, part: Callable[[Doubt], T]) -> T:
+    async def _shown(self, _context: Context, answer: T, _part: Callable[[Doubt], T]) -> T:
         """The answer of a read once everything it shows is as safe as the context asks for; `part` says what of it may
         be shown sooner."""
         return answer

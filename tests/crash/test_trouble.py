@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,14 +22,14 @@ from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY
 from tests.crash.disk import FULL, Disk, Platter, write_image
 from tests.crash.test_faults import PATIENCE_S, Trial
-from tests.crash.workload import START, hurried
+from tests.crash.workload import START, hurried, journal_kept
 
 SURE = Context(EVERYBODY.tenant, EVERYBODY.tenants, durability="fsync")
 
 
 async def filled(folder: Path, saved: bool) -> Path:
     """A file that was closed, with jobs in the journal or in pages."""
-    with hurried(large_bytes=1024 * 1024):
+    with hurried(large_bytes=1024 * 1024), journal_kept():
         trial = Trial(folder)
         await trial.store.open(START)
         await trial.workload.enqueue("plain", 20)
@@ -41,8 +42,9 @@ async def filled(folder: Path, saved: bool) -> Path:
 
 async def opened(path: Path) -> None:
     store = SqliteStore(path)
-    await store.open(START)
-    await store.close()
+    with journal_kept():
+        await store.open(START)
+        await store.close()
 
 
 def flip(path: Path, table: str, column: str) -> None:
@@ -122,13 +124,31 @@ async def test_a_full_disk_at_the_end_does_not_keep_the_file(tmp_path: Path) -> 
         trial.disk.unregister()
 
 
+async def test_views_of_a_store_that_was_open_for_a_moment_show_everything(tmp_path: Path) -> None:
+    """Nobody has called `tick`: no checkpoint was due."""
+    path = tmp_path / "jobs.db"
+    store = SqliteStore(path)
+    await store.open(START)
+    await store.enqueue(EVERYBODY, Batch(Options("plain"), [b"x"] * 3), START)
+    await store.claim(EVERYBODY, Claim((Pick("plain"),)), START)
+    await store.close()
+    with closing(apsw.Connection(str(path))) as db:
+        assert db.execute("SELECT id, queue, state FROM jobs ORDER BY id").fetchall() == [
+            (1, "plain", "running"),
+            (2, "plain", "ready"),
+            (3, "plain", "ready"),
+        ]
+        assert db.execute("SELECT queue, ready, running FROM queues").fetchall() == [("plain", 2, 1)]
+    await opened(path)
+
+
 async def test_a_full_disk_with_changes_unwritten_does_not_keep_the_file(tmp_path: Path) -> None:
     with hurried():
         trial = Trial(tmp_path / "run", "relaxed")
         await trial.begin()
         trial.disk.fail(FULL, trial.disk.writes, lasting=True)
         await trial.workload.enqueue("plain", 1)
-        with pytest.raises(Unavailable, match="the last changes are lost"):
+        with pytest.raises(Unavailable, match="the last changes are lost: .* disk is full"):
             await trial.store.close()
         trial.disk.heal()
         trial.disk.unregister()

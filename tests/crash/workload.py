@@ -58,6 +58,17 @@ def hurried(log_bytes: int = 48 * 1024, log_bytes_max: int = 160 * 1024, large_b
         yield
 
 
+@contextlib.contextmanager
+def journal_kept() -> Iterator[None]:
+    """Stores are closed without the last checkpoint, which would empty the journal."""
+
+    async def save_nothing(_store: SqliteStore) -> None:
+        pass
+
+    with mock.patch.object(SqliteStore, "_save_views", save_nothing):
+        yield
+
+
 class Workload:
     """Calls with seeded chances, each noted in the ledger."""
 

@@ -21,6 +21,7 @@ from tenure.core.tenant import Context, OpId
 from tenure.store.embedded import mark, writer
 from tenure.store.embedded.file import StoreFile
 from tenure.store.embedded.sqlite import SqliteStore
+from tests.crash.workload import journal_kept
 
 PATIENCE_S = 30.0
 START = Now(1_700_000_000_000, 5_000)
@@ -161,7 +162,8 @@ class Sample:
 async def make_closed(path: Path) -> None:
     sample = Sample(path)
     await sample.make()
-    await sample.store.close()
+    with journal_kept():
+        await sample.store.close()
 
 
 async def make_killed(path: Path, backfilled: bool) -> dict[str, bytes]:

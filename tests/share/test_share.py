@@ -260,6 +260,17 @@ async def test_a_folder_that_cannot_be_read_is_no_proof_of_another_owner(tmp_pat
     await store.close()
 
 
+async def test_closing_on_a_disk_that_fails_leaves_the_socket_and_says_nothing_of_it(tmp_path: Path) -> None:
+    store = SharedStore(tmp_path / "jobs.db", "fsync")
+    await store.open(read_clock())
+    with mock.patch.object(os, "unlink", side_effect=OSError(30, "Read-only file system")):
+        await store.close()
+    again = SharedStore(tmp_path / "jobs.db", "fsync")
+    await again.open(read_clock())
+    assert again.is_owner()
+    await again.close()
+
+
 async def test_an_owner_proves_itself_without_opening_the_file(tmp_path: Path) -> None:
     """The loop asks each second: a disk that hangs must not keep it."""
     disk = Disk(keeps_log=False)

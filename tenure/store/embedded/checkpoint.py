@@ -96,6 +96,10 @@ class Checkpoint:
     def is_done(self) -> bool:
         return self._task is None or self._task.done()
 
+    async def ended(self) -> None:
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     async def stop(self) -> None:
         """Give up: the journal has everything."""
         if self._task is not None and not self._task.done():

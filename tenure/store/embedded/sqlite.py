@@ -53,6 +53,7 @@ ORDINARY_PER_MS = 20  # changes: below it what people see in the file is at most
 JOURNAL_BYTES = 128 * 1024 * 1024  # since the last checkpoint began: then no more way is given
 RETRY_MS = 1_000
 CLOSE_S = 60.0
+VIEWS_S = 5.0  # that closing takes for a last checkpoint
 ROOM_S = 1.0  # that a tick waits for the disk; then it is asked for anew
 SLOW_S = 0.25  # without a word from the disk: then reads do not wait for it, unless they show what it has not taken
 ADVICE = "free some space or repair the disk, then try again"
@@ -148,6 +149,7 @@ class SqliteStore(StoreWithHistory):
         """Everything that was answered is on disk afterwards, in every mode; if the disk refuses that, it is said."""
         if self._opened is None:
             return
+        await self._save_views()
         if self._checkpoint is not None:
             await self._checkpoint.stop()
         if self._shelf is not None:
@@ -165,7 +167,36 @@ class SqliteStore(StoreWithHistory):
                 await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq, self._taken)
         await self._end(Unavailable("the store was closed"))
         if not is_written:
-            raise Unavailable(f"{self._file.path} could not be written before it was closed; the last changes are lost")
+            why = f": {self._broken}" if self._broken else ""
+            raise Unavailable(
+                f"{self._file.path} could not be written before it was closed; the last changes are lost{why}"
+            )
+
+    async def _save_views(self) -> None:
+        """Make a last checkpoint, so that people who open the file see everything. The journal has it in any case, so
+        this gives up after VIEWS_S, or when the disk fails."""
+        assert self._loop is not None
+        if self._broken:
+            return
+        failed: asyncio.Future[None] = self._loop.create_future()
+        self._safe.append((sys.maxsize, False, failed))  # no position is that high: it is told of failures only
+        saving = self._loop.create_task(self._save_all())
+        try:
+            await asyncio.wait({saving, failed}, timeout=VIEWS_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._safe = [each for each in self._safe if each[2] is not failed]
+            saving.cancel()
+            failed.cancel()
+            await asyncio.gather(saving, failed, return_exceptions=True)
+
+    async def _save_all(self) -> None:
+        if self._checkpoint is not None:
+            await self._checkpoint.ended()
+        self._write_down()
+        if self._engine.unsaved():
+            self._begin_checkpoint(self._now)
+            assert self._checkpoint is not None
+            await self._checkpoint.ended()
 
     async def abandon(self) -> None:
         """The file is another's: drop what is here. Nothing that was answered is lost, for it was committed."""

@@ -12,7 +12,7 @@ import pytest
 
 from tenure.core.error import Unavailable
 from tenure.core.job import Options
-from tenure.core.request import CANCEL, Batch, Change, Claim, Filter, Pick, Settle
+from tenure.core.request import CANCEL, KEY, Batch, Change, Claim, Configure, Filter, Pick, Settle
 from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context
 from tenure.store.embedded import checkpoint, sqlite
@@ -140,6 +140,28 @@ async def test_views_of_a_store_that_was_open_for_a_moment_show_everything(tmp_p
         ]
         assert db.execute("SELECT queue, ready, running FROM queues").fetchall() == [("plain", 2, 1)]
     await opened(path)
+
+
+async def test_place_in_line_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    """Jobs that a limit key holds back stand in line again after it: they count before it as well."""
+    path = tmp_path / "jobs.db"
+    store = SqliteStore(path)
+    await store.open(START)
+    await store.configure(EVERYBODY, Configure(KEY, "printer", {"concurrency": 1}), START)
+    held = Options("plain", limit_keys=("printer",))
+    for options in (held, held, Options("plain"), held, Options("plain", priority=5), Options("plain")):
+        await store.enqueue(EVERYBODY, Batch(options, [b"x"]), START)
+    claimed = await store.claim(EVERYBODY, Claim((Pick("plain"),), 3), START)
+    assert claimed.ids == [5, 1, 3]
+    waiting = [2, 4, 6]
+    assert (await store.explain(EVERYBODY, 2, START)).held_by == "limit"
+    before = [(await store.explain(EVERYBODY, id, START)).place for id in waiting]
+    assert before == [0, 1, 2]
+    await store.close()
+    again = SqliteStore(path)
+    await again.open(START)
+    assert [(await again.explain(EVERYBODY, id, START)).place for id in waiting] == before
+    await again.close()
 
 
 async def test_a_full_disk_with_changes_unwritten_does_not_keep_the_file(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ async def test_a_full_disk_with_changes_unwritten_does_not_keep_the_file(tmp_pat
         await trial.begin()
         trial.disk.fail(FULL, trial.disk.writes, lasting=True)
         await trial.workload.enqueue("plain", 1)
-        with pytest.raises(Unavailable, match="the last changes are lost: .* disk is full"):
+        with pytest.raises(Unavailable, match=r"the last changes are lost: .* disk is full"):
             await trial.store.close()
         trial.disk.heal()
         trial.disk.unregister()

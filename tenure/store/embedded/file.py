@@ -369,7 +369,9 @@ class StoreFile:
         self.elapsed_from = restore.elapsed_ms + passed - now.elapsed_ms
         self.last_event = content.last_event()
         seq = max(restore.seq, self.last_event, self.reserved_seq)
-        return restore.finish(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, self.reserved_id)
+        for _ in restore.finishing(Now(now.wall_ms, now.elapsed_ms + self.elapsed_from), seq, self.reserved_id):
+            pass  # other threads have their turn here
+        return restore.engine()
 
 
 def _read_owner(lock: int) -> Owner:

@@ -24,6 +24,7 @@ from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, Unavailable
 from tenure.core.tenant import Context
+from tenure.engine.engine import Engine
 from tenure.store.blob.place import Place
 from tenure.store.contract import Capabilities, Identity
 from tenure.store.embedded.blobs import open_shelf
@@ -69,6 +70,16 @@ log = logging.getLogger("tenure")
 def _resolve(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    """A caller who goes away waits until the call has ended: what it holds can be released then."""
+    calling = asyncio.ensure_future(asyncio.to_thread(call))
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        await asyncio.wait([calling])
+        raise
 
 
 class SqliteStore(StoreWithHistory):
@@ -126,9 +137,8 @@ class SqliteStore(StoreWithHistory):
     async def open(self, now: Now, over: int | None = None) -> None:
         """`over` is the epoch of an owner that hangs and is to be passed over."""
         self._loop = asyncio.get_running_loop()
-        self._file.open(over)
         try:
-            engine = self._file.restore(now)
+            engine = await _in_thread(lambda: self._opened_file(now, over))
             self._shelf = await open_shelf(self._place, self._file, engine, self._all_on_disk)
         except BaseException:
             self._file.release()
@@ -144,6 +154,11 @@ class SqliteStore(StoreWithHistory):
         self._reserve()
         if self._shelf is not None:
             self._shelf.sweep()
+
+    def _opened_file(self, now: Now, over: int | None) -> Engine:
+        """The engine of the file, which is ours then. In a thread: both may take long."""
+        self._file.open(over)
+        return self._file.restore(now)
 
     async def close(self) -> None:
         """Everything that was answered is on disk afterwards, in every mode; if the disk refuses that, it is said."""

@@ -26,7 +26,6 @@ from typing import Any, cast
 import msgspec
 import uvloop
 
-from bench.durable import append_seconds
 from bench.report import Report, arguments, percentile
 from tenure.client.clock import read_clock
 from tenure.client.remote import RemoteStore
@@ -148,34 +147,16 @@ async def measure_single(report: Report, mode: str, port: int, echo_port: int, c
     pushes: list[list[float]] = []
     pulls: list[list[float]] = []
     echoes: list[list[float]] = []
-    syncs: list[list[float]] = []
     for _ in range(TURNS):
         echoes.append(await round_trips(echo, push, count))
         pushes.append(await round_trips(line, push, count))
         pulls.append(await round_trips(line, pull, count))
-        if mode == "fsync":
-            syncs.append(synced(count))
     for name, found in (("push", pushes), ("pull", pulls)):
         for share, label in ((0.5, "p50"), (0.99, "p99")):
             own = [percentile(turn, share) * 1e6 for turn in found]
             other = [percentile(turn, share) * 1e6 for turn in echoes]
             beside = statistics.median(other)
             report.add(f"server.{name}.{label}.{mode}", statistics.median(own), "us", beside, paired(own, other))
-    if mode == "fsync":
-        took = [percentile(turn, 0.5) * 1e6 for turn in pulls]
-        may_take = [
-            (1.6 * percentile(trips, 0.5) + 1.5 * percentile(raw, 0.5)) * 1e6
-            for trips, raw in zip(echoes, syncs, strict=True)
-        ]
-        most = statistics.median(may_take)
-        report.add("server.pull.disk.fsync", statistics.median(took), "us", most, paired(took, may_take))
-
-
-def synced(count: int) -> list[float]:
-    """What the disk takes by itself for as many bytes as a push has. On the core of the server: an answer of the disk
-    comes in on one of the cores, and a program on another one has it 30 us later, twice a sync."""
-    with on(CORES[0]), tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
-        return append_seconds(Path(folder), 200, count)
 
 
 async def rate_of(lines: list[Line], request: bytes, seconds: float) -> float:

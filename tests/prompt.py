@@ -1,10 +1,8 @@
-"""A durable store that answers without a coroutine whatever it can, and a kernel that syncs a simulated disk."""
+"""A durable store that answers without a coroutine whatever it can."""
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
-from unittest import mock
 
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
@@ -12,55 +10,11 @@ from tenure.core.error import Error
 from tenure.core.request import Batch, Claim, Extend, Settle
 from tenure.core.tenant import Context
 from tenure.store.contract import Wait
-from tenure.store.embedded import writer
-from tenure.store.embedded.kernel import Done
-from tenure.store.embedded.log import Log
 from tenure.store.embedded.sqlite import SqliteStore
-from tenure.store.embedded.writer import Group, Writer
 
 RESTS = 20_000  # turns of the loop
 
 T = TypeVar("T")
-
-
-class SimulatedKernel:
-    """Syncs by way of the log, and so of whatever disk that is on."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._done: Done | None = None
-
-    def sync(self, log: Log, done: Done) -> None:
-        self._done = done
-        self._loop.run_in_executor(None, log.sync).add_done_callback(self._tell)
-
-    def _tell(self, ended: "asyncio.Future[None]") -> None:
-        error = ended.exception()
-        if self._done is not None:
-            self._done(None if error is None else OSError(str(error)))
-
-    def close(self) -> None:
-        self._done = None
-
-
-@contextlib.contextmanager
-def simulated_kernel() -> Iterator[list[Group]]:
-    """Answers the groups that the loop writes; it may take as long for that as it likes."""
-    here: list[Group] = []
-    write_here = Writer.write_here
-
-    def noted(self: Writer, group: Group) -> bool:
-        is_here = write_here(self, group)
-        if is_here:
-            here.append(group)
-        return is_here
-
-    with (
-        mock.patch.object(writer, "kernel", lambda loop, _log: SimulatedKernel(loop)),
-        mock.patch.object(writer, "HERE_S", 60.0),
-        mock.patch.object(Writer, "write_here", noted),
-    ):
-        yield here
 
 
 class PromptStore(SqliteStore):
@@ -75,7 +29,7 @@ class PromptStore(SqliteStore):
     async def _rest(self) -> None:
         """Until the thread has nothing to do, as between two calls of one caller; not if it hangs."""
         for _ in range(RESTS):
-            if self._writer._given == self._writer._ended and not self._in_flight and not self._reserving:
+            if not self._in_flight and not self._reserving:
                 return
             await asyncio.sleep(0)
 

@@ -307,17 +307,21 @@ class Order:
         return self._lines[job.rank]
 
     def place(self, job: Job, limit: i64) -> i64:
-        """How many stand before the job, or -1 when more than `limit`."""
+        """How many stand before the job, or would if it stood here; -1 when more than `limit`."""
+        ahead: i64 = 0
+        own: Line | None = None
         if job.aged:
-            assert self._aged is not None
-            place = self._aged.place(job, limit)
-            ahead: i64 = self.size - self._aged.size
+            own = self._aged
+            ahead = self.size - (0 if own is None else own.size)
         else:
-            place = self._line_of(job).place(job, limit)
-            ahead = 0
             for rank, line in self._table().items():
                 if rank < job.rank:
                     ahead += line.size
+                elif rank == job.rank:
+                    own = line
+        if own is None or own.size == 0:
+            return ahead if ahead <= limit else -1
+        place = own.place(job, limit)
         return place + ahead if place >= 0 and place + ahead <= limit else -1
 
     def jobs(self) -> list[Job]:

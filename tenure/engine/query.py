@@ -301,10 +301,11 @@ def _why_waiting(w: World, q: Queue, job: Job) -> Why:
     if job.place == PARKED:
         assert side is not None
         limit = w.limits[side.parked_on]
-        return Why("limit", f"limit key {limit.key} has no room", since, -1, _earliest(w, limit.alarm_due()))
+        text = f"limit key {limit.key} has no room"
+        return Why("limit", text, since, _place(w, q, job), _earliest(w, limit.alarm_due()))
     if job.place == ASIDE:
         return Why("task", f"no worker that asked knows the task {job.spec.options.task}", since)
-    place = q.order.place(job, PLACE_MAX)
+    place = _place(w, q, job)
     if q.paused:
         return Why("queue_paused", f"queue {q.name} is paused", since, place)
     if q.concurrency != UNLIMITED and q.running + q.held_over >= q.concurrency:
@@ -320,6 +321,21 @@ def _why_waiting(w: World, q: Queue, job: Job) -> Why:
         if is_held_by(w, t, key):
             return Why("limit", f"limit key {key} has no room", since, place)
     return Why("nothing", "waits for a worker to claim it", since, place)
+
+
+def _place(w: World, q: Queue, job: Job) -> i64:
+    """How many jobs of the queue stand before it, in line or held back by a limit key; -1 when over PLACE_MAX."""
+    ahead = q.order.place(job, PLACE_MAX)
+    if q.parked == 0 or ahead < 0:
+        return ahead
+    for limit in w.limits.values():
+        order = None if limit.parked is None else limit.parked.get(q.number)
+        if order is not None:
+            more = order.place(job, PLACE_MAX)
+            if more < 0:
+                return -1
+            ahead += more
+    return ahead if ahead <= PLACE_MAX else -1
 
 
 def _earliest(w: World, elapsed_ms: i64) -> i64:

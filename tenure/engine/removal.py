@@ -151,7 +151,9 @@ def _kept_for(w: World, q: Queue, spec: Spec, failed: bool) -> i64:
     if found < 0:
         if w.kepts_free:
             found = w.kepts_free.pop()
+            was_in_heap = w.kepts[found].in_heap
             w.kepts[found] = Kept(found, q.number, failed, own_ms, own_count)
+            w.kepts[found].in_heap = was_in_heap  # with an older job: that is put right when its turn comes
         else:
             found = len(w.kepts)
             w.kepts.append(Kept(found, q.number, failed, own_ms, own_count))
@@ -369,9 +371,7 @@ def forget_queue(w: World, q: Queue) -> None:
         kept = w.kepts[number]
         if kept.alarm is not None:
             w.elapsed.cancel(kept.alarm)
-        w.kept_heap = [entry for entry in w.kept_heap if entry[2] != number]
-        heapify(w.kept_heap)
-        w.kepts_free.append(number)
+        w.kepts_free.append(number)  # an entry of it may stay in `kept_heap`, see `_kept_for`
     purge(w, q)
     lane = q.lane
     lane.queues -= 1

@@ -6,6 +6,7 @@ dependents. A job that a limit held back stands in line again and is held back w
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import cast
 
 import msgspec
@@ -56,6 +57,8 @@ from tenure.engine.world import (
     Window,
     World,
 )
+
+PORTION = 5_000  # jobs that are put in their place at once
 
 _unpack = msgspec.msgpack.Decoder().decode
 
@@ -249,6 +252,18 @@ class Restore:
 
     def finish(self, now: Now, seq: int, last_id: int = 0) -> Engine:
         """`seq` and `last_id` are the last numbers of events and jobs that may have been given."""
+        for _ in self.finishing(now, seq, last_id):
+            pass
+        return self.engine()
+
+    def engine(self) -> Engine:
+        """When all is in its place."""
+        w = self._w
+        return Engine(w.mint.secret, w.mint.epoch, Now(w.wall_ms, w.elapsed_ms, w.left_out_ms), w)
+
+    def finishing(self, now: Now, seq: int, last_id: int = 0) -> Iterator[None]:
+        """As `finish`, and comes back to its caller after every few thousand jobs: one call of compiled code keeps all
+        other threads waiting."""
         w = self._w
         w.last_id = max(w.last_id, last_id)
         if self._rows.orphans:
@@ -258,19 +273,31 @@ class Restore:
         jobs = w.index.scan(0, 1 << 60, w.last_id)
         ready: list[Job] = []
         ended: list[Job] = []
-        for job in jobs:
-            self._place(job, ready, ended)
-            hold_of_job(w, job)
+        yield
+        for at in range(0, len(jobs), PORTION):
+            for job in jobs[at : at + PORTION]:
+                self._place(job, ready, ended)
+                hold_of_job(w, job)
+            yield
         self._place_leases()
         ready.sort(key=_number_of)
-        for job in ready:
-            _stand(w, w.queue_of(job), job)
+        for at in range(0, len(ready), PORTION):
+            for job in ready[at : at + PORTION]:
+                _stand(w, w.queue_of(job), job)
+            yield
         ended.sort(key=end_order)
-        for job in ended:
-            keep_again(w, w.queue_of(job), job)
+        for at in range(0, len(ended), PORTION):
+            for job in ended[at : at + PORTION]:
+                keep_again(w, w.queue_of(job), job)
+            yield
         self._restore_entities()
-        decided = _depend(w, jobs)
+        yield
+        decided: list[Job] = []
+        for at in range(0, len(jobs), PORTION):
+            decided.extend(_depend(w, jobs[at : at + PORTION]))
+            yield
         _open_queues(w)
+        yield
         w.journal.all_queues = self.wall_ms > 0
         for number in range(len(w.queues)):
             w.journal.unsaved_queues[number] = 1
@@ -288,7 +315,6 @@ class Restore:
                 remove(w, w.queue_of(job), job, job.side.doomed)
         if w.terminal_jobs > w.terminal_jobs_max or w.terminal_bytes > w.terminal_bytes_max:
             w.owed.append(Owed(OWED_CAP, 0))
-        return Engine(w.mint.secret, w.mint.epoch, Now(w.wall_ms, w.elapsed_ms, w.left_out_ms), w)
 
     def _restore_clock(self, now: Now) -> None:
         """While the store was down all durations went on but those of leases and timeouts."""

@@ -33,11 +33,12 @@ class Unsaved:
         self._pages = list(journal.unsaved_pages)
         self._outcomes = list(journal.unsaved_outcomes)
         self._entities: list[Entity] = list(journal.unsaved_entities)
-        self.output: list[tuple[int, int, StreamItem]] = _kept(journal.unsaved_output, journal.trimmed)
-        self.silenced: list[int] = journal.silenced
-        self.trimmed: dict[int, int] = journal.trimmed  # the first log line that is kept of a job
+        self._silenced: list[int] = journal.silenced
+        self._trimmed: list[tuple[int, int]] = list(journal.trimmed.items())
+        spoken = _spoken(journal.unsaved_output, journal.silenced)
+        self._output: list[tuple[int, int, StreamItem]] = _kept(spoken, journal.trimmed)
         self._queues = list(journal.unsaved_queues)
-        self.dropped_queues: list[tuple[str, str]] = journal.dropped_queues
+        self._dropped_queues: list[tuple[str, str]] = journal.dropped_queues
         self.all_queues = journal.all_queues  # rows of no other queue may stay
         journal.all_queues = False
         journal.unsaved_pages = {}
@@ -52,7 +53,34 @@ class Unsaved:
         journal.dropped_queues = []
 
     def is_empty(self) -> bool:
-        return not (self._pages or self._outcomes or self._entities or self.output or self.silenced or self.trimmed)
+        return not (self._pages or self._outcomes or self._entities or self._output or self._silenced or self._trimmed)
+
+    def silenced(self, count: int) -> list[int]:
+        """The next removed jobs whose output has to go, at most so many."""
+        found = self._silenced[-count:]
+        del self._silenced[-count:]
+        return found
+
+    def trimmed(self, count: int) -> list[tuple[int, int]]:
+        """The next jobs that have log lines too many, at most so many: the job, and the first line that is kept."""
+        found = self._trimmed[-count:]
+        del self._trimmed[-count:]
+        return found
+
+    def output(self, count: int, size: int) -> list[tuple[int, int, StreamItem]]:
+        """The next items, at most so many and not many more bytes: job, kind, item."""
+        found: list[tuple[int, int, StreamItem]] = []
+        while self._output and len(found) < count and size > 0:
+            row = self._output.pop()
+            found.append(row)
+            size -= len(row[2].data)
+        return found
+
+    def dropped_queues(self, count: int) -> list[tuple[str, str]]:
+        """The next queues that were forgotten: tenant and name."""
+        found = self._dropped_queues[-count:]
+        del self._dropped_queues[-count:]
+        return found
 
     def sheets(self, count: int) -> list[Sheet]:
         """The next pages, at most so many."""
@@ -76,11 +104,11 @@ class Unsaved:
             size -= len(packed)
         return found
 
-    def queues(self) -> list[tuple[object, ...]]:
-        """Tenant, name, and the counts by state, bytes and pause of every queue with changes."""
+    def queues(self, count: int) -> list[tuple[object, ...]]:
+        """Tenant, name, and the counts by state, bytes and pause of the next queues with changes."""
         found: list[tuple[object, ...]] = []
-        for number in self._queues:
-            q = self._w.queues[number]
+        while self._queues and len(found) < count:
+            q = self._w.queues[self._queues.pop()]
             if q is NO_QUEUE:
                 continue
             found.append(
@@ -100,3 +128,11 @@ class Unsaved:
                 )
             )
         return found
+
+
+def _spoken(output: list[tuple[int, int, StreamItem]], silenced: list[int]) -> list[tuple[int, int, StreamItem]]:
+    """Without the output of jobs that were removed since."""
+    if not output or not silenced:
+        return output
+    gone = set(silenced)
+    return [row for row in output if row[0] not in gone]

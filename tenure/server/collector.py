@@ -11,6 +11,8 @@ import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from tenure.server import heap
+
 JOBS_PER_COLLECTION = 20_000
 EVERY_S = 0.1
 IDLE_TURNS = 10
@@ -41,6 +43,7 @@ class Collector:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+        heap.trim()
 
     def stop(self) -> None:
         gc.unfreeze()
@@ -67,10 +70,12 @@ class Collector:
 async def collecting(handled: Callable[[], int]) -> AsyncIterator[None]:
     collector = Collector()
     collector.start()
-    keeping = asyncio.get_running_loop().create_task(collector.keep(handled))
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(collector.keep(handled)), loop.create_task(heap.keep_trimmed())]
     try:
         yield
     finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         collector.stop()

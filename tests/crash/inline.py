@@ -125,8 +125,8 @@ class PausingFile(DiskFile):
 
 
 class InlineWriter(Writer):
-    def __init__(self, file: StoreFile, report: Report, heard: Report) -> None:
-        super().__init__(file, report, heard)
+    def __init__(self, file: StoreFile, report: Report) -> None:
+        super().__init__(file, report)
         self._closing.set()  # it does not wait between two tries; `work` tries again
         self.todo: deque[Job] = deque()
 
@@ -164,7 +164,7 @@ class InlineStore(SqliteStore):
 
     def __init__(self, path: Path, durability: str, vfs: str) -> None:
         super().__init__(path, durability, vfs)
-        self.inline = InlineWriter(self._file, self._report, self._reported)
+        self.inline = InlineWriter(self._file, self._report)
         self._writer = self.inline
         self.left: list[tuple[int, object]] = []  # by steps, handed out or not
         self.sent: list[tuple[int, object]] = []  # handed out

@@ -10,7 +10,7 @@ from tests.crash.account import Audit, Balance
 from tests.crash.disk import Disk, Platter, write_image
 from tests.crash.history import leave_history, place_for
 from tests.crash.workload import Workload, hurried
-from tests.prompt import PromptStore, simulated_kernel
+from tests.prompt import PromptStore
 
 MODES = ("fsync", "fsync", "write", "relaxed")
 KILLS = 0.15  # the share of images in which only the process is gone
@@ -37,16 +37,13 @@ class Total:
 
 
 async def campaign(seed: int, images: int, folder: Path) -> Total:
-    """Run once, then look at so many images of it. Every other time that the modes are gone through, the loop writes
-    what it can itself."""
+    """Run once, then look at so many images of it. Every other time that the modes are gone through, calls are made
+    without coroutines where that is possible."""
     mode = MODES[seed % len(MODES)]
     total = Total()
     with hurried():
-        if seed // len(MODES) % 2:
-            with simulated_kernel():
-                disk, workload = await record(PromptStore, seed, mode, folder / "run")
-        else:
-            disk, workload = await record(SqliteStore, seed, mode, folder / "run")
+        kind = PromptStore if seed // len(MODES) % 2 else SqliteStore
+        disk, workload = await record(kind, seed, mode, folder / "run")
         plain = Disk(keeps_log=False)
         try:
             chance = random.Random(seed)

@@ -26,7 +26,7 @@ RELAXED = Context(tenants=("*",), durability="relaxed")
 async def test_a_file_that_turns_read_only_refuses_changes_and_comes_back(tmp_path: Path) -> None:
     with hurried():
         trial = Trial(tmp_path / "run")
-        await trial.begin()
+        await trial.begin_with_rest()
         trial.disk.fail(READ_ONLY, trial.disk.writes, lasting=True)
         for _ in range(3):
             with pytest.raises(Unavailable, match="cannot be written"):
@@ -43,7 +43,7 @@ async def test_a_file_that_turns_read_only_at_any_write_loses_nothing(tmp_path: 
         findings: list[str] = []
         for index in range(0, 80, 4):
             trial = Trial(tmp_path / str(index))
-            await trial.begin()
+            await trial.begin_with_rest()
             trial.disk.fail(READ_ONLY, trial.disk.writes + index, lasting=True)
             await trial.go()
             await trial.read()
@@ -146,7 +146,7 @@ async def test_a_file_that_was_taken_over_is_lost_for_good(tmp_path: Path) -> No
 async def test_a_failed_sync_does_not_let_a_former_owner_write_to_the_log(tmp_path: Path) -> None:
     with hurried():
         trial = Trial(tmp_path / "run")
-        await trial.begin()
+        await trial.begin_with_rest()
         trial.disk.fail(READ_ONLY, trial.disk.writes, lasting=True)
         with pytest.raises(Unavailable):
             await trial.workload.enqueue("plain", 1)
@@ -174,6 +174,7 @@ async def test_queues_that_were_forgotten_are_gone_from_their_table_after_a_cras
         await trial.checkpoint()
         later = Now(START.wall_ms + 90_000_000, START.elapsed_ms + 90_000_000)
         await trial.store.tick(later)
+        await trial.workload.enqueue("grouped", 1)  # what was written before it is synced with it
         platter = Platter(trial.disk)
         platter.advance(len(trial.disk.log))
         write_image(platter.synced(), tmp_path / "image")

@@ -12,7 +12,7 @@ import pytest
 
 from tenure.core.error import Unavailable
 from tenure.core.job import Options
-from tenure.core.request import CANCEL, Batch, Change, Claim, Filter, Pick, Settle
+from tenure.core.request import CANCEL, KEY, Batch, Change, Claim, Configure, Filter, Pick, Settle
 from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context
 from tenure.store.embedded import checkpoint, sqlite
@@ -23,14 +23,14 @@ from tenure.store.embedded.sqlite import SqliteStore
 from tests.crash.account import EVERYBODY
 from tests.crash.disk import FULL, Disk, Platter, write_image
 from tests.crash.test_faults import PATIENCE_S, Trial
-from tests.crash.workload import START, hurried
+from tests.crash.workload import START, hurried, journal_kept
 
 SURE = Context(EVERYBODY.tenant, EVERYBODY.tenants, durability="fsync")
 
 
 async def filled(folder: Path, saved: bool) -> Path:
     """A file that was closed, with jobs in the journal or in pages."""
-    with hurried(large_bytes=1024 * 1024):
+    with hurried(large_bytes=1024 * 1024), journal_kept():
         trial = Trial(folder)
         await trial.store.open(START)
         await trial.workload.enqueue("plain", 20)
@@ -43,8 +43,9 @@ async def filled(folder: Path, saved: bool) -> Path:
 
 async def opened(path: Path) -> None:
     store = SqliteStore(path)
-    await store.open(START)
-    await store.close()
+    with journal_kept():
+        await store.open(START)
+        await store.close()
 
 
 def flip(path: Path, table: str, column: str) -> None:
@@ -124,13 +125,53 @@ async def test_a_full_disk_at_the_end_does_not_keep_the_file(tmp_path: Path) -> 
         trial.disk.unregister()
 
 
+async def test_views_of_a_store_that_was_open_for_a_moment_show_everything(tmp_path: Path) -> None:
+    """Nobody has called `tick`: no checkpoint was due."""
+    path = tmp_path / "jobs.db"
+    store = SqliteStore(path)
+    await store.open(START)
+    await store.enqueue(EVERYBODY, Batch(Options("plain"), [b"x"] * 3), START)
+    await store.claim(EVERYBODY, Claim((Pick("plain"),)), START)
+    await store.close()
+    with closing(apsw.Connection(str(path))) as db:
+        assert db.execute("SELECT id, queue, state FROM jobs ORDER BY id").fetchall() == [
+            (1, "plain", "running"),
+            (2, "plain", "ready"),
+            (3, "plain", "ready"),
+        ]
+        assert db.execute("SELECT queue, ready, running FROM queues").fetchall() == [("plain", 2, 1)]
+    await opened(path)
+
+
+async def test_place_in_line_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    """Jobs that a limit key holds back stand in line again after it: they count before it as well."""
+    path = tmp_path / "jobs.db"
+    store = SqliteStore(path)
+    await store.open(START)
+    await store.configure(EVERYBODY, Configure(KEY, "printer", {"concurrency": 1}), START)
+    held = Options("plain", limit_keys=("printer",))
+    for options in (held, held, Options("plain"), held, Options("plain", priority=5), Options("plain")):
+        await store.enqueue(EVERYBODY, Batch(options, [b"x"]), START)
+    claimed = await store.claim(EVERYBODY, Claim((Pick("plain"),), 3), START)
+    assert claimed.ids == [5, 1, 3]
+    waiting = [2, 4, 6]
+    assert (await store.explain(EVERYBODY, 2, START)).held_by == "limit"
+    before = [(await store.explain(EVERYBODY, id, START)).place for id in waiting]
+    assert before == [0, 1, 2]
+    await store.close()
+    again = SqliteStore(path)
+    await again.open(START)
+    assert [(await again.explain(EVERYBODY, id, START)).place for id in waiting] == before
+    await again.close()
+
+
 async def test_a_full_disk_with_changes_unwritten_does_not_keep_the_file(tmp_path: Path) -> None:
     with hurried():
         trial = Trial(tmp_path / "run", "relaxed")
         await trial.begin()
         trial.disk.fail(FULL, trial.disk.writes, lasting=True)
         await trial.workload.enqueue("plain", 1)
-        with pytest.raises(Unavailable, match="the last changes are lost"):
+        with pytest.raises(Unavailable, match=r"the last changes are lost: .* disk is full"):
             await trial.store.close()
         trial.disk.heal()
         trial.disk.unregister()
@@ -217,9 +258,9 @@ async def test_waiting_claims_are_told_that_the_disk_refuses_and_keep_nothing(tm
         async with asyncio.timeout(PATIENCE_S):
             told = await asyncio.gather(*claims, return_exceptions=True)
         assert [type(answer) for answer in told] == [Unavailable] * 5
-        assert await is_ready(trial, 1, 1)
         trial.disk.heal()
         await trial.recover()
+        assert await is_ready(trial, 1, 1)
         assert await trial.end() == []
 
 

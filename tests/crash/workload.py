@@ -44,6 +44,7 @@ def hurried(log_bytes: int = 48 * 1024, log_bytes_max: int = 160 * 1024, large_b
             (checkpoint, "PAGES_PER_TURN", 1),
             (checkpoint, "PORTION_BYTES", 1),
             (checkpoint, "ENTITIES_PER_PORTION", 2),
+            (checkpoint, "ROWS_PER_PORTION", 2),
             (checkpoint, "GIVE_WAY_S", 0.000_2),
             (sqlite, "RELAXED_S", 0.000_5),
             (sqlite, "SYNC_S", 0.001),
@@ -55,6 +56,17 @@ def hurried(log_bytes: int = 48 * 1024, log_bytes_max: int = 160 * 1024, large_b
             (writer, "RETRY_MOST_S", 0.001),
         ):
             stack.enter_context(mock.patch.object(module, name, value))
+        yield
+
+
+@contextlib.contextmanager
+def journal_kept() -> Iterator[None]:
+    """Stores are closed without the last checkpoint, which would empty the journal."""
+
+    async def save_nothing(_store: SqliteStore) -> None:
+        pass
+
+    with mock.patch.object(SqliteStore, "_save_views", save_nothing):
         yield
 
 

@@ -18,9 +18,10 @@ from tenure.core.record import JobRecord
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Failure, Load, Pick, Settle
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.core.tenant import Context, OpId
-from tenure.store.embedded import kernel, mark, writer
+from tenure.store.embedded import mark, writer
 from tenure.store.embedded.file import StoreFile
 from tenure.store.embedded.sqlite import SqliteStore
+from tests.crash.workload import journal_kept
 
 PATIENCE_S = 30.0
 START = Now(1_700_000_000_000, 5_000)
@@ -161,7 +162,8 @@ class Sample:
 async def make_closed(path: Path) -> None:
     sample = Sample(path)
     await sample.make()
-    await sample.store.close()
+    with journal_kept():
+        await sample.store.close()
 
 
 async def make_killed(path: Path, backfilled: bool) -> dict[str, bytes]:
@@ -170,7 +172,6 @@ async def make_killed(path: Path, backfilled: bool) -> dict[str, bytes]:
     with (
         mock.patch.object(writer, "WAL_BYTES", 1 << 30),
         mock.patch.object(writer, "ROOM_BYTES", 0),
-        mock.patch.object(kernel, "HAS_KERNEL", False),
     ):
         sample = Sample(path)
         await sample.make(backfilled)

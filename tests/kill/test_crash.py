@@ -14,7 +14,7 @@ from tenure.core.request import EMIT, LOG, Append, Batch, Configure, Settle
 from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context, OpId
 from tenure.store.embedded.sqlite import SqliteStore
-from tenure.store.embedded.writer import Group, Job, Writer
+from tenure.store.embedded.writer import Job, Writer
 
 CONTEXT = Context()
 OPTIONS = bound.make_options(queue="work")
@@ -32,7 +32,7 @@ class Disk(Writer):
     """Holds back what the store gives to it, when it is told to."""
 
     def __init__(self, store: SqliteStore) -> None:
-        super().__init__(store._file, store._report, store._reported)
+        super().__init__(store._file, store._report)
         self.is_slow = False
         self.held: list[Job] = []
 
@@ -41,9 +41,6 @@ class Disk(Writer):
             self.held.append(job)
         else:
             super().put(job)
-
-    def write_here(self, _group: Group) -> bool:
-        return False
 
     async def write_to_first_portion(self) -> None:
         """Let go as much, and wait until it is written."""

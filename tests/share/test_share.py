@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from unittest import mock
 
-import apsw
 import msgspec
 import pytest
 
@@ -32,6 +31,7 @@ from tenure.wire.frame import Frames, frame
 from tenure.wire.limit import FRAME_BYTES_MAX
 from tenure.wire.message import PROTOCOL, Call, Hello, Refusal, Welcome, encode, read_answer
 from tenure.wire.value import pack_context
+from tests.crash.disk import Disk
 from tests.share.family import Family
 
 PATIENCE_S = 30.0
@@ -252,12 +252,35 @@ async def test_only_one_can_pass_an_owner_over(tmp_path: Path) -> None:
     await new.close()
 
 
-async def test_a_disk_that_cannot_be_read_is_no_proof_of_another_owner(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_read_is_no_proof_of_another_owner(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "jobs.db")
     await store.open(read_clock())
-    with mock.patch.object(store._file, "connect", side_effect=apsw.IOError("disk I/O error")):
-        store.prove_ownership()
+    (tmp_path / "jobs.db-owner").rename(tmp_path / "elsewhere")
+    store.prove_ownership()
     await store.close()
+
+
+async def test_closing_on_a_disk_that_fails_leaves_the_socket_and_says_nothing_of_it(tmp_path: Path) -> None:
+    store = SharedStore(tmp_path / "jobs.db", "fsync")
+    await store.open(read_clock())
+    with mock.patch.object(os, "unlink", side_effect=OSError(30, "Read-only file system")):
+        await store.close()
+    again = SharedStore(tmp_path / "jobs.db", "fsync")
+    await again.open(read_clock())
+    assert again.is_owner()
+    await again.close()
+
+
+async def test_an_owner_proves_itself_without_opening_the_file(tmp_path: Path) -> None:
+    """The loop asks each second: a disk that hangs must not keep it."""
+    disk = Disk(keeps_log=False)
+    store = SqliteStore(tmp_path / "jobs.db", "fsync", disk.name)
+    await store.open(read_clock())
+    with mock.patch.object(disk, "xOpen", side_effect=AssertionError("the file was opened")):
+        for _ in range(3):
+            store.prove_ownership()
+    await store.close()
+    disk.unregister()
 
 
 HANG = """

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import apsw
 
 from tenure.core.record import StreamItem
+from tenure.core.request import LOG
 from tenure.engine.engine import Engine
 from tenure.engine.page import OutcomeSheet, Sheet
 from tenure.engine.unsaved import Unsaved
@@ -25,6 +26,7 @@ PAGES_PER_TURN = 32
 PORTION_BYTES = 1024 * 1024
 GIVE_WAY_S = 0.08  # some fifteen times what a portion takes
 ENTITIES_PER_PORTION = 2_000
+ROWS_PER_PORTION = 2_000  # of output and of queues
 EVENTS_MS = 7 * 86_400_000
 EVENTS_BYTES = 1024 * 1024 * 1024
 MINUTE_MS = 60_000
@@ -58,6 +60,30 @@ ON CONFLICT (page) DO UPDATE SET
     checksum = excluded.checksum, at = excluded.at, tenants = excluded.tenants, codes = excluded.codes,
     owners = excluded.owners
 """
+PUT_OUTPUT = f"""
+INSERT INTO output (job, kind, item, checksum, at, data)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, substr(?2, 1 + (value ->> 5), value ->> 6)
+FROM json_each(?1) WHERE {OWNED} = ?3
+ON CONFLICT (job, kind, item) DO UPDATE SET checksum = excluded.checksum, at = excluded.at, data = excluded.data
+"""
+DROP_OUTPUT = f"DELETE FROM output WHERE job IN (SELECT value FROM json_each(?1)) AND {OWNED} = ?2"
+TRIM_OUTPUT = f"""
+DELETE FROM output WHERE (job, kind, item) IN (
+    SELECT job, kind, item FROM json_each(?1) CROSS JOIN output
+    WHERE job = value ->> 0 AND kind = {LOG} AND item < value ->> 1
+) AND {OWNED} = ?2
+"""
+PUT_QUEUES = f"""
+INSERT OR REPLACE INTO queues
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+    value ->> 8, value ->> 9, value ->> 10, value ->> 11
+FROM json_each(?1) WHERE {OWNED} = ?2
+"""
+DROP_QUEUES = f"""
+DELETE FROM queues
+WHERE (tenant, queue) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1)) AND {OWNED} = ?2
+"""
+DROP_ALL_QUEUES = f"DELETE FROM queues WHERE {OWNED} = ?1"
 DROP_PAGES = f"DELETE FROM pages WHERE page IN (SELECT value FROM json_each(?1)) AND {OWNED} = ?2"
 DROP_OUTCOMES = f"DELETE FROM outcomes WHERE page IN (SELECT value FROM json_each(?1)) AND {OWNED} = ?2"
 DROP_ENTITIES = f"""
@@ -96,6 +122,10 @@ class Checkpoint:
     def is_done(self) -> bool:
         return self._task is None or self._task.done()
 
+    async def ended(self) -> None:
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     async def stop(self) -> None:
         """Give up: the journal has everything."""
         if self._task is not None and not self._task.done():
@@ -105,6 +135,11 @@ class Checkpoint:
     async def _run(self) -> None:
         unsaved = self._unsaved
         saved = 0
+        # Before the pages: a page without the job would leave nobody who knows of its output.
+        while silenced := unsaved.silenced(ROWS_PER_PORTION):
+            await self._put(_Statement(DROP_OUTPUT, as_json(silenced)))
+        while trimmed := unsaved.trimmed(ROWS_PER_PORTION):
+            await self._put(_Statement(TRIM_OUTPUT, as_json(trimmed)))
         while True:
             sheets: list[Sheet] = []
             size = 0
@@ -123,7 +158,15 @@ class Checkpoint:
             await self._put(_Entities(entities))
         while outcomes := unsaved.outcomes(PAGES_PER_TURN):
             await self._put(_Outcomes(outcomes))
-        await self._put(_End(unsaved, self._position, self._as_of))
+        while output := unsaved.output(ROWS_PER_PORTION, PORTION_BYTES):
+            await self._put(_Output(output))
+        if unsaved.all_queues:
+            await self._put(_Statement(DROP_ALL_QUEUES))
+        while dropped := unsaved.dropped_queues(ROWS_PER_PORTION):
+            await self._put(_Statement(DROP_QUEUES, as_json(dropped)))
+        while queues := unsaved.queues(ROWS_PER_PORTION):
+            await self._put(_Statement(PUT_QUEUES, as_json(queues)))
+        await self._put(_End(unsaved.head, self._position, self._as_of))
         tidy = _Tidy(self._position, self._as_of, self._events_after, saved < QUIET_PAGES)
         while not tidy.is_done:
             await self._put(tidy)
@@ -216,24 +259,31 @@ class _Outcomes(_Statements):
             db.execute(DROP_OUTCOMES, (as_json(empty), epoch))
 
 
-class _End(_Statements):
-    def __init__(self, unsaved: Unsaved, position: int, as_of: int) -> None:
+class _Statement(_Statements):
+    """One that does nothing for an owner that was passed over."""
+
+    def __init__(self, sql: str, *values: str) -> None:
+        self._sql = sql
+        self._values = values
+
+    def write(self, db: apsw.Connection, epoch: int) -> None:
+        db.execute(self._sql, (*self._values, epoch))
+
+
+class _Output(_Statements):
+    def __init__(self, output: list[tuple[int, int, StreamItem]]) -> None:
+        self._output = output
+
+    def write(self, db: apsw.Connection, epoch: int) -> None:
         heap = _Heap()
-        output = [_output_row(heap, *row) for row in unsaved.output]
-        head = unsaved.head
+        rows = [_output_row(heap, *row) for row in self._output]
+        change(db, PUT_OUTPUT, (as_json(rows), heap.all(), epoch), len(rows))
+
+
+class _End(_Statements):
+    def __init__(self, head: bytes, position: int, as_of: int) -> None:
         meta = {"checkpoint": position, "position": position, "as_of": as_of}
-        self._values: tuple[object, ...] = (
-            as_json(output),
-            heap.all(),
-            as_json(list(unsaved.silenced)),
-            as_json(list(unsaved.trimmed.items())),
-            unsaved.all_queues,
-            as_json(unsaved.dropped_queues),
-            as_json(unsaved.queues()),
-            as_json(meta_rows(meta)),
-            head,
-            meta_checksum("head", head),
-        )
+        self._values: tuple[object, ...] = (as_json(meta_rows(meta)), head, meta_checksum("head", head))
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
         insert(db, "checkpoint", (epoch, *self._values))

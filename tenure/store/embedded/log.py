@@ -20,11 +20,6 @@ class Log:
         self._handle = -1
         self._file: apsw.VFSFile | None = None
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is a file as the operating system knows it."""
-        return self._vfs is None
-
     def sync(self) -> None:
         """Everything that was committed is on disk afterwards; OSError or apsw.Error when that cannot be said."""
         if self._vfs is not None:
@@ -32,14 +27,10 @@ class Log:
                 self._file = self._open()
             self._file.xSync(apsw.SQLITE_SYNC_NORMAL)
             return
-        os.fdatasync(self.handle())
-
-    def handle(self) -> int:
-        """Of a log that is a plain file."""
         if self._handle < 0:
             self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             self._sync_folder()
-        return self._handle
+        os.fdatasync(self._handle)
 
     def _sync_folder(self) -> None:
         """A log that was made just now has to be found again."""

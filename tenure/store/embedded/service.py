@@ -85,11 +85,15 @@ class Service:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-            with suppress(FileNotFoundError):
-                if os.stat(self._path).st_ino == self._inode:
-                    os.unlink(self._path)
+            await asyncio.to_thread(self._remove_socket)
         ended = [connection.end() for connection in list(self.connections)]
         await asyncio.gather(*ended)
+
+    def _remove_socket(self) -> None:
+        """If it is there and still ours. On a disk that fails it stays, and the next owner replaces it."""
+        with suppress(OSError):
+            if os.stat(self._path).st_ino == self._inode:
+                os.unlink(self._path)
 
 
 @contextmanager

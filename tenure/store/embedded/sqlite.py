@@ -3,13 +3,20 @@
 A change is made in memory at once; its answer leaves when the group that holds it is as safe as was asked for: on disk
 (`fsync`), with the operating system (`write`), or at once (`relaxed`, on disk within 50 ms). Groups form by themselves:
 what the loop did while the last ones were being written is the next one.
+
+The loop never touches the disk. A disk that fails refuses changes at once, one that hangs after `STALL_S`; both until
+it answers again. Reads are answered meanwhile, as far as what they show is on disk (see `doubt`), and leases are
+renewed.
 """
 
 import asyncio
+import logging
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 
@@ -17,10 +24,12 @@ from tenure.core.answer import Claimed
 from tenure.core.clock import Now
 from tenure.core.error import InvalidRequest, Unavailable
 from tenure.core.tenant import Context
+from tenure.engine.engine import Engine
 from tenure.store.blob.place import Place
 from tenure.store.contract import Capabilities, Identity
 from tenure.store.embedded.blobs import open_shelf
 from tenure.store.embedded.checkpoint import Checkpoint
+from tenure.store.embedded.doubt import Doubt, InDoubt
 from tenure.store.embedded.file import Fenced, StoreFile, TakenOver
 from tenure.store.embedded.history import StoreWithHistory
 from tenure.store.embedded.store import Soon
@@ -45,12 +54,32 @@ ORDINARY_PER_MS = 20  # changes: below it what people see in the file is at most
 JOURNAL_BYTES = 128 * 1024 * 1024  # since the last checkpoint began: then no more way is given
 RETRY_MS = 1_000
 CLOSE_S = 60.0
+VIEWS_S = 5.0  # that closing takes for a last checkpoint
 ROOM_S = 1.0  # that a tick waits for the disk; then it is asked for anew
+SLOW_S = 0.25  # without a word from the disk: then reads do not wait for it, unless they show what it has not taken
+ADVICE = "free some space or repair the disk, then try again"
+STALLED = "see what it waits for (a frozen file system, a lost volume), then try again"
+UNKNOWN = "Whether this change will be there is not known: repeat it with the same operation id to find out."
+STALL_S = 5.0  # without a word from the disk: then changes are refused until there is one
+
+T = TypeVar("T")
+
+log = logging.getLogger("tenure")
 
 
 def _resolve(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    """A caller who goes away waits until the call has ended: what it holds can be released then."""
+    calling = asyncio.ensure_future(asyncio.to_thread(call))
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        await asyncio.wait([calling])
+        raise
 
 
 class SqliteStore(StoreWithHistory):
@@ -64,9 +93,11 @@ class SqliteStore(StoreWithHistory):
         self._file = StoreFile(Path(path), vfs, blobs is not None)
         self._place = blobs
         self._prompt_modes = ("", "relaxed") if durability == "relaxed" and blobs is None else ()
-        self._writer = Writer(self._file, self._report, self._reported)
+        self._writer = Writer(self._file, self._report)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broken = ""  # why changes are refused
+        self._broken_at = 0.0
+        self._refused = 0  # changes since then
         self._is_lost = False  # another process owns the file
         # Positions in the journal: taken from the engine, with the operating system, on disk.
         self._taken = 0
@@ -78,6 +109,11 @@ class SqliteStore(StoreWithHistory):
         self._flush_at = 0.0
         self._flush_by = 0.0  # by the clock itself: the loop's stands still while it has no turn
         self._sync_due: asyncio.TimerHandle | None = None
+        self._watch_due: asyncio.TimerHandle | None = None
+        self._heard_at = 0.0  # of the loop's clock: when the writer last said something, or was given something to do
+        self._is_slow = False  # it has not for SLOW_S
+        self._reading: list[asyncio.Future[None]] = []  # reads that wait; also in `_safe`
+        self._doubt: tuple[int, int, Doubt] | None = None  # of the groups from and to these positions
         self._safe: list[tuple[int, bool, asyncio.Future[None] | Soon]] = []  # position, on disk or written
         self._is_lone = False  # whether the last group had one caller: then there is no company to wait for
         self._held: list[tuple[int, list[tuple[int, object]]]] = []  # answers to waits, and when they may leave
@@ -101,9 +137,8 @@ class SqliteStore(StoreWithHistory):
     async def open(self, now: Now, over: int | None = None) -> None:
         """`over` is the epoch of an owner that hangs and is to be passed over."""
         self._loop = asyncio.get_running_loop()
-        self._file.open(over)
         try:
-            engine = self._file.restore(now)
+            engine = await _in_thread(lambda: self._opened_file(now, over))
             self._shelf = await open_shelf(self._place, self._file, engine, self._all_on_disk)
         except BaseException:
             self._file.release()
@@ -120,10 +155,16 @@ class SqliteStore(StoreWithHistory):
         if self._shelf is not None:
             self._shelf.sweep()
 
+    def _opened_file(self, now: Now, over: int | None) -> Engine:
+        """The engine of the file, which is ours then. In a thread: both may take long."""
+        self._file.open(over)
+        return self._file.restore(now)
+
     async def close(self) -> None:
         """Everything that was answered is on disk afterwards, in every mode; if the disk refuses that, it is said."""
         if self._opened is None:
             return
+        await self._save_views()
         if self._checkpoint is not None:
             await self._checkpoint.stop()
         if self._shelf is not None:
@@ -141,7 +182,36 @@ class SqliteStore(StoreWithHistory):
                 await asyncio.to_thread(close_cleanly, self._file, engine.last_id(), self._event_seq, self._taken)
         await self._end(Unavailable("the store was closed"))
         if not is_written:
-            raise Unavailable(f"{self._file.path} could not be written before it was closed; the last changes are lost")
+            why = f": {self._broken}" if self._broken else ""
+            raise Unavailable(
+                f"{self._file.path} could not be written before it was closed; the last changes are lost{why}"
+            )
+
+    async def _save_views(self) -> None:
+        """Make a last checkpoint, so that people who open the file see everything. The journal has it in any case, so
+        this gives up after VIEWS_S, or when the disk fails."""
+        assert self._loop is not None
+        if self._broken:
+            return
+        failed: asyncio.Future[None] = self._loop.create_future()
+        self._safe.append((sys.maxsize, False, failed))  # no position is that high: it is told of failures only
+        saving = self._loop.create_task(self._save_all())
+        try:
+            await asyncio.wait({saving, failed}, timeout=VIEWS_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._safe = [each for each in self._safe if each[2] is not failed]
+            saving.cancel()
+            failed.cancel()
+            await asyncio.gather(saving, failed, return_exceptions=True)
+
+    async def _save_all(self) -> None:
+        if self._checkpoint is not None:
+            await self._checkpoint.ended()
+        self._write_down()
+        if self._engine.unsaved():
+            self._begin_checkpoint(self._now)
+            assert self._checkpoint is not None
+            await self._checkpoint.ended()
 
     async def abandon(self) -> None:
         """The file is another's: drop what is here. Nothing that was answered is lost, for it was committed."""
@@ -158,7 +228,6 @@ class SqliteStore(StoreWithHistory):
         await self._end(TakenOver(self._file.path) if ended else Unavailable("nobody knows what the disk has taken"))
 
     async def _end(self, error: Unavailable) -> None:
-        self._writer.leave()
         self._file.release()
         self._refuse_all(error)
         self._held.clear()
@@ -183,6 +252,10 @@ class SqliteStore(StoreWithHistory):
         if self._is_lost:
             raise TakenOver(self._file.path)
 
+    def _check_owned(self) -> None:
+        if self._is_lost:
+            raise self._refusal()
+
     def _lose(self) -> None:
         """Nothing begins any more; who waits for a job is told to ask the new owner. What is with the writer may have
         been committed before: it is answered when the writer says so, or when it has ended."""
@@ -200,10 +273,10 @@ class SqliteStore(StoreWithHistory):
                 future.set_exception(error)
 
     def _cancel_timers(self) -> None:
-        for timer in (self._flush_due, self._sync_due):
+        for timer in (self._flush_due, self._sync_due, self._watch_due):
             if timer is not None:
                 timer.cancel()
-        self._flush_due = self._sync_due = None
+        self._flush_due = self._sync_due = self._watch_due = None
 
     async def _drain(self) -> None:
         """Hand everything to the writer and wait for it, as long as the disk takes it."""
@@ -227,9 +300,16 @@ class SqliteStore(StoreWithHistory):
             self._flush_now()
             await asyncio.sleep(0)
         while self._is_full() and not self._broken:
-            await self._room()
+            with suppress(Unavailable):  # it is said below: nothing was changed yet
+                await self._room()
         if self._broken:
+            self._count_refusal()
             raise self._refusal()
+
+    def _count_refusal(self) -> None:
+        self._refused += 1
+        if self._refused == 1 and not self._is_lost:
+            log.warning("The first change was refused, as all will be until then: %s.", self._broken)
 
     def _is_full(self) -> bool:
         """Whether as much waits to be written as a crash may take."""
@@ -293,6 +373,16 @@ class SqliteStore(StoreWithHistory):
             self._wait_for(position, on_disk, soon)
 
     async def _sure(self, context: Context) -> None:
+        wanted = self._wanted(context)
+        if wanted is None:
+            return
+        if self._broken:
+            self._check_owned()
+            return  # changes were refused before they began; this is a read of the file
+        await self._safe_at(*wanted)
+
+    def _wanted(self, context: Context) -> tuple[int, bool] | None:
+        """The position that has to be safe, and whether on disk; None when it is, or when nothing has to be."""
         mode = context.durability or self._mode
         if mode not in MODES:
             raise InvalidRequest("durability", mode, "it must be fsync, write or relaxed")
@@ -300,15 +390,55 @@ class SqliteStore(StoreWithHistory):
         if mode == "relaxed" and not on_disk:
             if self._mode != "relaxed":  # else `_deliver` has seen to it
                 self._flush_later()
-            return
+            return None
         position = self._taken if self._engine.is_taken() else self._taken + 1
-        if self._is_safe(position, on_disk):
-            return
-        if self._broken:
-            if self._is_lost:
-                raise self._refusal()
-            return  # a read: changes were refused before they began
-        await self._safe_at(position, on_disk)
+        return None if self._is_safe(position, on_disk) else (position, on_disk)
+
+    async def _shown(self, context: Context, answer: T, part: Callable[[Doubt], T]) -> T:
+        wanted = self._wanted(context)
+        if wanted is None:
+            return answer
+        if not self._broken and not self._is_slow:
+            await self._safe_or_slow(*wanted)
+            if self._is_safe(*wanted):
+                return answer
+        self._check_owned()
+        doubt = self._doubt_until(*wanted)
+        with suppress(InDoubt):
+            if doubt is not None:
+                return part(doubt)
+        if not self._broken:
+            with suppress(Unavailable):
+                await self._safe_at(*wanted)
+                return answer
+            self._check_owned()
+        raise Unavailable(
+            f"{self._broken}. What was asked for has changed and is not on disk; other reads are answered."
+        )
+
+    async def _safe_or_slow(self, position: int, on_disk: bool) -> None:
+        """Like `_safe_at`, but ends when the disk is slow, and raises nothing when it fails."""
+        future = self._when_safe(position, on_disk)
+        self._reading.append(future)
+        with suppress(Unavailable):
+            await future
+
+    def _doubt_until(self, position: int, on_disk: bool) -> Doubt | None:
+        """What was changed up to there and is not safe; None when nobody knows any more."""
+        if on_disk and self._written > self._synced:
+            return None  # the groups between are not kept
+        if self._opened is not None and self._engine.last_event() > self._event_seq:
+            self._write_down()
+        groups = [group for group in self._in_flight if group.position <= position]
+        if not groups:
+            return Doubt(self._event_last)
+        found = self._doubt
+        if found is None or found[:2] != (groups[0].position, groups[-1].position):
+            doubt = Doubt(groups[0].follows)
+            for group in groups:
+                doubt.add(group.record, group.events)
+            found = self._doubt = (groups[0].position, groups[-1].position, doubt)
+        return found[2]
 
     async def _surer(self, context: Context) -> None:
         mode = context.durability
@@ -350,7 +480,7 @@ class SqliteStore(StoreWithHistory):
     def _wait_for(self, position: int, on_disk: bool, waiting: "asyncio.Future[None] | Soon") -> None:
         self._safe.append((position, on_disk, waiting))
         if self._is_lone and not self._in_flight:
-            self._flush_now(True)
+            self._flush_now()
         else:
             self._flush_soon()
 
@@ -413,21 +543,21 @@ class SqliteStore(StoreWithHistory):
             self._loop.call_soon(self._flush) if seconds == 0.0 else self._loop.call_later(seconds, self._flush)
         )
 
-    def _flush_now(self, here: bool = False) -> None:
+    def _flush_now(self) -> None:
         if self._flush_due is not None:
             self._flush_due.cancel()
-        self._flush(here)
+        self._flush()
 
-    def _flush(self, here: bool = False) -> None:
+    def _flush(self) -> None:
         self._flush_due = None
         if self._opened is None or len(self._in_flight) >= GROUPS_IN_FLIGHT:
             return  # the next report comes back here
-        self._write_down(here)
+        self._write_down()
         if self._synced < self._taken and not self._in_flight and any(on_disk for _, on_disk, _ in self._safe):
             self._sync()
 
-    def _write_down(self, here: bool = False) -> None:
-        """Everything that changed until now, as a group; `here` if it is the change of one who is alone."""
+    def _write_down(self) -> None:
+        """Everything that changed until now, as a group."""
         if self._opened is None or self._engine.is_taken():
             return
         record = self._engine.take()
@@ -443,8 +573,8 @@ class SqliteStore(StoreWithHistory):
         self._journal_bytes += group.size()
         self._in_flight.append(group)
         self._in_flight_bytes += group.size()
-        if not here or not self._writer.write_here(group):
-            self._writer.put(group)
+        self._writer.put(group)
+        self._watch()
 
     def _sync(self) -> None:
         """Put on disk what the operating system has."""
@@ -463,6 +593,40 @@ class SqliteStore(StoreWithHistory):
         reserved = save_meta({"reserved_id": id, "reserved_seq": seq})
         self._writer.put(Portion(reserved, True, self._written, (id, seq)))
 
+    # A disk that hangs.
+
+    def _watch(self) -> None:
+        if self._watch_due is None and self._loop is not None:
+            self._heard_at = self._loop.time()
+            self._watch_due = self._loop.call_later(SLOW_S, self._look)
+
+    def _look(self) -> None:
+        """Whether the disk has answered lately, as long as it is waited for."""
+        assert self._loop is not None
+        self._watch_due = None
+        if not self._in_flight or self._opened is None:
+            return
+        silent_s = self._loop.time() - self._heard_at
+        if silent_s >= STALL_S:
+            if not self._broken:
+                self._refuse_from_now(f"the disk of {self._file.path} has not answered for {silent_s:.0f} s", STALLED)
+            next_s = STALL_S
+        elif silent_s >= SLOW_S:
+            self._be_slow()
+            next_s = STALL_S - silent_s
+        else:
+            next_s = SLOW_S - silent_s
+        self._watch_due = self._loop.call_later(next_s, self._look)
+
+    def _be_slow(self) -> None:
+        """Reads that wait go on with what is on disk."""
+        if not self._is_slow:
+            self._is_slow = True
+            self._write_down()  # what it changed is known by its group
+            reading, self._reading = self._reading, []
+            for future in reading:
+                _resolve(future)
+
     # What the writer says; `_report` is called in its thread.
 
     def _report(self, job: Job, error: Exception | None) -> None:
@@ -471,11 +635,12 @@ class SqliteStore(StoreWithHistory):
             self._loop.call_soon_threadsafe(self._reported, job, error)
 
     def _reported(self, job: Job, error: Exception | None) -> None:
+        if self._loop is not None:
+            self._heard_at = self._loop.time()
         if error is not None:
             self._break(error)
             return
-        if not self._is_lost:
-            self._broken = ""
+        self._recover()
         if isinstance(job, Group):
             self._in_flight.remove(job)
             self._in_flight_bytes -= job.size()
@@ -509,6 +674,7 @@ class SqliteStore(StoreWithHistory):
                 said.append(each)
             else:
                 _resolve(each)
+        self._reading = [future for future in self._reading if not future.done()]
         while self._held and self._is_safe(self._held[0][0], self._mode != "write"):
             self._hand_out(self._held.pop(0)[1])
         for soon in said:  # after those who waited for what was asked here: who works has its answer first
@@ -520,10 +686,31 @@ class SqliteStore(StoreWithHistory):
             self._lose()
             self._refuse_all(self._refusal())
             return
-        self._broken = f"{self._file.path} cannot be written ({error}); free some space or repair the disk, try again"
-        self._refuse_all(self._refusal())
+        if not self._broken:
+            self._refuse_from_now(f"{self._file.path} cannot be written ({error})", ADVICE)
+
+    def _refuse_from_now(self, problem: str, advice: str) -> None:
+        """Until the writer says that something was written. Those who wait for the disk are told."""
+        self._write_down()  # before anything else is done: what is in doubt is known by its group
+        self._broken = f"{problem}; {advice}"
+        self._refused = 0
+        self._broken_at = time.monotonic()
+        log.error("%s. Changes are refused until it is written to again; reads are answered.", self._broken)
+        self._refuse_all(Unavailable(f"{self._broken}. {UNKNOWN}"))
         if self._opened is not None:
             self._refuse_waits()
+
+    def _recover(self) -> None:
+        self._is_slow = False
+        if self._broken and not self._is_lost:
+            self._broken = ""
+            down_s = time.monotonic() - self._broken_at
+            log.warning(
+                "%s is written to again, after %.1f s in which %d changes were refused.",
+                self._file.path,
+                down_s,
+                self._refused,
+            )
 
     def _refuse_waits(self) -> None:
         """Claims that wait, and answers that were held back. No claim is left waiting while what was leased is given

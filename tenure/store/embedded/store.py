@@ -2,12 +2,14 @@
 
 The engine is synchronous; this adds a future per ticket, resolved when a step leaves an answer in the engine's outbox.
 Nothing here keeps time: whoever owns the store calls `tick`. A store that survives its process says when a change may
-begin (`_admit`), when an answer may leave (`_sure`), and hands out the outbox when it is safe (`_deliver`).
+begin (`_admit`), when the answer of a change may leave (`_sure`), what of a read may be shown (`_shown`), and hands out
+the outbox when it is safe (`_deliver`).
 """
 
 import asyncio
 import logging
-from typing import cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
@@ -27,10 +29,13 @@ from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend,
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
 from tenure.store.contract import Told, Wait
+from tenure.store.embedded.doubt import Doubt
 from tenure.store.embedded.guard import owned_here
 
 WAITERS_MAX = 100_000
 FIND_STEPS_MAX = 1_100  # of 20,000 jobs each: all that a store may hold, ended ones included
+
+T = TypeVar("T")
 
 log = logging.getLogger("tenure")
 
@@ -124,8 +129,16 @@ class EmbeddedStore:
     async def _admit(self) -> None:
         """Wait until a change may begin; raises when none can."""
 
+    def _check_owned(self) -> None:
+        """Raises when another process has the store."""
+
     async def _sure(self, context: Context) -> None:
         """Wait until what was done is as safe as the context asks for."""
+
+    async def _shown(self, _context: Context, answer: T, _part: Callable[[Doubt], T]) -> T:
+        """The answer of a read once everything it shows is as safe as the context asks for; `part` says what of it may
+        be shown sooner."""
+        return answer
 
     async def _surer(self, context: Context) -> None:
         """After a wait, whose answer is as safe as the store's mode: until it is as safe as the context asks for."""
@@ -259,7 +272,7 @@ class EmbeddedStore:
         self._deliver(now)
 
     def soon(self, context: Context, asked: object, now: Now, told: Told) -> Wait | None:
-        if self._opened is None or not self._can_be_soon(context.durability):
+        if self._opened is None or isinstance(asked, Extend) or not self._can_be_soon(context.durability):
             return None
         now = self._at(now)
         answer = self._step(context, asked, now)
@@ -346,12 +359,15 @@ class EmbeddedStore:
         return answers
 
     async def extend(self, context: Context, extend: Extend, now: Now) -> Extended:
+        """A renewal does not wait for the disk: after a crash every lease has time left (semantics, section 7)."""
         now = self._at(now)
-        await self._admit()
+        self._check_owned()
         answer = self._engine.extend(context, extend, now)
         self._deliver(now)
-        await self._sure(context)
-        return answer
+        if answer.errors is None:
+            return answer
+        over = [id for at, id in enumerate(extend.ids) if at in answer.errors]
+        return await self._shown(context, answer, lambda doubt: doubt.extended(answer, over))
 
     async def change(self, context: Context, change: Change, now: Now) -> Answers:
         now = self._at(now)
@@ -370,8 +386,7 @@ class EmbeddedStore:
         now = self._at(now)
         found = self._engine.get(context, ids, custom_ids, now)
         self._deliver(now)
-        await self._sure(context)
-        return found
+        return await self._shown(context, found, lambda doubt: doubt.records(found, ids))
 
     async def find(self, context: Context, filter: Filter, limit: int, cursor: str, now: Now) -> JobPage:
         now = self._at(now)
@@ -385,35 +400,35 @@ class EmbeddedStore:
             page = self._engine.find(context, filter, limit - len(jobs), page.cursor, self._now)
             self._deliver(self._now)
             jobs += page.jobs
-        await self._sure(context)
-        return JobPage(jobs, page.cursor)
+        found = JobPage(jobs, page.cursor)
+        return await self._shown(context, found, lambda doubt: doubt.page(found))
 
     async def count(self, context: Context, queue: str, now: Now) -> dict[str, dict[str, int]]:
         now = self._at(now)
         counts = self._engine.count(context, queue, now)
         self._deliver(now)
-        await self._sure(context)
-        return counts
+        return await self._shown(context, counts, lambda doubt: doubt.counts(context, counts))
 
     async def groups(self, context: Context, queue: str, now: Now) -> list[DeadLetterGroup]:
         now = self._at(now)
         found = self._engine.groups(context, queue, now)
         self._deliver(now)
-        await self._sure(context)
-        return found
+        return await self._shown(context, found, lambda doubt: doubt.whole(found, context, queue))
 
     async def explain(self, context: Context, id: int, now: Now) -> Explanation:
         now = self._at(now)
         explanation = self._engine.explain(context, id, now)
         self._deliver(now)
-        await self._sure(context)
-        return explanation
+        return await self._shown(context, explanation, lambda doubt: doubt.of_job(explanation, id))
 
     async def configure(self, context: Context, configure: Configure, now: Now) -> dict[str, object]:
         now = self._at(now)
-        await self._admit()
+        if configure.changes:
+            await self._admit()
         settings = self._engine.configure(context, configure, now)
         self._deliver(now)
+        if not configure.changes:
+            return await self._shown(context, settings, lambda doubt: doubt.settings(settings))
         await self._sure(context)
         return settings
 
@@ -429,9 +444,8 @@ class EmbeddedStore:
             return found
         record = self._engine.get(context, [id], [], now)[0]
         self._deliver(now)
-        await self._sure(context)
         assert record is not None
-        return record
+        return await self._shown(context, record, lambda doubt: doubt.of_job(record, id))
 
     async def events(self, context: Context, cursor: str, limit: int, wait_ms: int, now: Now) -> EventPage:
         now = self._at(now)
@@ -444,8 +458,7 @@ class EmbeddedStore:
         while not page.events and self._now.elapsed_ms < deadline:
             await self._change()
             page = self._engine.events(context, page.cursor, limit, self._now)
-        await self._sure(context)
-        return page
+        return await self._shown(context, page, lambda doubt: doubt.events(page))
 
     async def append(self, context: Context, append: Append, now: Now) -> int:
         now = self._at(now)
@@ -468,8 +481,7 @@ class EmbeddedStore:
         while not items and self._now.elapsed_ms < deadline and not self._engine.has_ended(context, id):
             await self._change()
             items = self._engine.stream(context, id, kind, offset, limit, self._now)
-        await self._sure(context)
-        return items
+        return await self._shown(context, items, lambda doubt: doubt.items(id, kind, items))
 
     async def load(self, context: Context, load: Load, now: Now) -> LoadReport:
         now = self._at(now)
@@ -483,8 +495,7 @@ class EmbeddedStore:
         now = self._at(now)
         found = self._engine.scan(context, scan, now)
         self._deliver(now)
-        await self._sure(context)
-        return found
+        return await self._shown(context, found, lambda doubt: doubt.scanned(found, scan.table, scan.after))
 
     async def _change(self) -> None:
         """Wait for the next step of the engine."""

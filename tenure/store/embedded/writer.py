@@ -2,16 +2,12 @@
 
 A group of requests is one INSERT in a transaction of its own: one call, so that the thread waits for the interpreter
 once. The checkpoint's portions go the same way, between groups. Nothing is lost by an error: the group is tried again
-until the disk takes it; meanwhile the store refuses writes.
-
-A small group of somebody who is alone with the store need not go to a thread and back: the loop hands it to the
-operating system itself, and the kernel puts it on disk (`write_here`). Whatever goes wrong then, the thread is given
-the group, meets the same trouble, and tells of it.
+until the disk takes it; meanwhile the store refuses writes. Nobody else writes to the file, in particular not the
+loop: a disk that hangs stops this thread and nothing else.
 """
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +17,7 @@ import apsw
 
 from tenure.store.embedded import step
 from tenure.store.embedded.content import events_checksum, record_checksum, write_meta
-from tenure.store.embedded.file import BUSY_MS, PAGE_BYTES, Fenced, StoreFile, check_epoch
-from tenure.store.embedded.kernel import Kernel, kernel
+from tenure.store.embedded.file import PAGE_BYTES, Fenced, StoreFile, check_epoch
 
 RETRY_FIRST_S = 0.05
 RETRY_MOST_S = 2.0
@@ -33,10 +28,6 @@ CACHE_KIB = 8 * 1024  # of pages: what a checkpoint changes it has read shortly 
 ROOM_BYTES = 4 * 1024 * 1024  # that the log is given at once
 MARK_S = 0.05  # of quiet, after which what is on disk is noted: not between the groups of mode `relaxed`
 MARK_GROUPS = 256  # after which it is noted without any quiet
-HERE_BYTES = 16 * 1024  # of a group that the loop writes
-HERE_S = 0.002  # that it may take; else the thread writes
-HERE_AGAIN = 32  # the next groups
-TIDY_S = 0.05  # after a group that the loop wrote
 
 # A group is tried again after an error that says it was not written; it may have been.
 INSERT = f"""
@@ -103,12 +94,11 @@ Report = Callable[[Job, Exception | None], None]
 
 
 class Writer:
-    def __init__(self, file: StoreFile, report: Report, heard: Report) -> None:
-        """`report` is told by the thread, `heard` by the loop."""
+    def __init__(self, file: StoreFile, report: Report) -> None:
+        """`report` is called in the writer's thread."""
         self._file = file
         self._log_pages = 0  # in the write-ahead log
         self._report = report
-        self._heard = heard
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()  # None is the end
         self._closing = threading.Event()
         self._db: apsw.Connection | None = None
@@ -117,108 +107,17 @@ class Writer:
         self._synced = 0  # the last position that is on disk
         self._marked = 0  # the last one that was noted to be
         self._in_doubt = False  # whether a sync failed since the log was known to be on disk
-        self._is_begun = False  # the log, since it was last moved into the file: SQLite syncs what comes first itself
-        self._given = 0  # jobs that the thread was given; counted by the loop
-        self._ended = 0  # those that it is done with; counted by the thread
-        # Of the loop alone.
-        self._kernel: Kernel | None = None
-        self._has_asked = False  # for one
-        self._syncing: Group | None = None  # by the kernel
-        self._behind: list[Job | None] = []  # what came meanwhile
-        self._not_here = 0  # the next groups that are the thread's
-        self._tidying: asyncio.TimerHandle | None = None
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def put(self, job: Job) -> None:
-        self._give(job)
-
-    def _give(self, job: Job | None) -> None:
-        if self._syncing is not None:
-            self._behind.append(job)  # that a sync has failed is told once, to whoever asked for it
-        else:
-            self._given += 1
-            self._jobs.put(job)
-
-    def write_here(self, group: Group) -> bool:
-        """Hand it to the operating system, and have the kernel sync it if need be; False when the thread has to."""
-        db = self._db
-        if db is None or self._given != self._ended or self._syncing is not None or self._in_doubt:
-            return False
-        if not self._is_begun or group.size() > HERE_BYTES or not self._has_kernel():
-            return False
-        if self._not_here:
-            self._not_here -= 1
-            return False
-        began = time.perf_counter()
-        db.set_busy_timeout(0)
-        try:
-            group.write(db, self._file.epoch)
-        except (apsw.BusyError, Fenced):
-            return False
-        except Exception:
-            self._in_doubt = True
-            return False
-        finally:
-            db.set_busy_timeout(BUSY_MS)
-        if group.sync and not self._begin_sync(group):
-            return False
-        if time.perf_counter() - began > HERE_S:
-            self._not_here = HERE_AGAIN
-        if self._tidying is None:
-            self._tidying = asyncio.get_running_loop().call_later(TIDY_S, self._tidy)
-        if not group.sync:
-            self._heard(group, None)
-        return True
-
-    def _begin_sync(self, group: Group) -> bool:
-        assert self._kernel is not None
-        try:
-            self._kernel.sync(self._log, self._synced_here)
-        except Exception:  # it will not for this file
-            self.leave()
-            return False
-        self._syncing = group
-        return True
-
-    def _has_kernel(self) -> bool:
-        if not self._has_asked:
-            self._has_asked = True
-            self._kernel = kernel(asyncio.get_running_loop(), self._log)
-        return self._kernel is not None
-
-    def _tidy(self) -> None:
-        """The thread keeps the log short and notes what is safe, after whatever it does."""
-        self._tidying = None
-        self.put(Portion(lambda _db, _epoch: None))
-
-    def _synced_here(self, error: OSError | None) -> None:
-        group, self._syncing = self._syncing, None
-        behind, self._behind = self._behind, []
-        assert group is not None
-        if error is not None:
-            self._in_doubt = True
-            self.put(group)
-        else:
-            self._synced = max(self._synced, group.position)
-        for job in behind:
-            self._give(job)
-        if error is None:
-            self._heard(group, None)
+        self._jobs.put(job)
 
     def stop(self) -> None:
         """Write what is there, then end."""
-        if self._tidying is not None:
-            self._tidying.cancel()
-        self._give(None)
-
-    def leave(self) -> None:
-        """The loop goes on without; after `join`."""
-        if self._kernel is not None:
-            self._kernel.close()
-            self._kernel = None
+        self._jobs.put(None)
 
     def give_up(self) -> None:
         """Do not try again what the disk did not take."""
@@ -236,7 +135,6 @@ class Writer:
                 job = self._next()
                 if job is None or not self._write(job):
                     return
-                self._ended += 1
         finally:
             self._mark()
             self._log.close()
@@ -279,7 +177,6 @@ class Writer:
 
     def _count_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._log_pages = pages
-        self._is_begun = True
         return apsw.SQLITE_OK
 
     def _keep_log_short(self, db: apsw.Connection) -> None:
@@ -289,7 +186,6 @@ class Writer:
         """
         size = self._log_pages * PAGE_BYTES
         if size > WAL_BYTES_MAX or (size > WAL_BYTES and self._jobs.empty()):
-            self._is_begun = False
             try:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             except apsw.BusyError:
@@ -300,6 +196,7 @@ class Writer:
     def _write(self, job: Job) -> bool:
         """Until it is written; False when the thread has to end: nothing more is written by an owner that was one."""
         wait_s = RETRY_FIRST_S
+        has_failed = False
         while True:
             try:
                 db = self._connected()
@@ -314,7 +211,9 @@ class Writer:
                 return False
             except Exception as error:
                 self._in_doubt = True
-                self._report(job, error)
+                if has_failed or self._closing.is_set():  # once may be chance: it is tried again before anybody is told
+                    self._report(job, error)
+                has_failed = True
                 if self._closing.wait(wait_s):
                     return False
                 wait_s = min(2 * wait_s, RETRY_MOST_S)

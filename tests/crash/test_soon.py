@@ -1,4 +1,4 @@
-"""Groups that the loop writes and the kernel syncs: when, and what happens when something goes wrong."""
+"""Calls that are answered by a function when the disk has them: what they are told, and what happens when it fails."""
 
 import asyncio
 import os
@@ -20,18 +20,16 @@ from tenure.core.job import Options
 from tenure.core.request import Batch, Claim, Pick
 from tenure.core.tenant import Context
 from tenure.store.contract import Moved
-from tenure.store.embedded import kernel, mark, sqlite, writer
+from tenure.store.embedded import mark, sqlite, writer
 from tenure.store.embedded.file import BUSY_MS
-from tenure.store.embedded.log import Log
 from tenure.store.embedded.shared import SharedStore
 from tenure.store.embedded.sqlite import SqliteStore
-from tenure.store.embedded.writer import HERE_AGAIN, HERE_BYTES
 from tests.crash.account import EVERYBODY
 from tests.crash.disk import FULL, UNSYNCED, Disk, Platter, write_image
 from tests.crash.test_faults import PATIENCE_S, Trial
 from tests.crash.test_slow_and_closed import set_epoch
 from tests.crash.workload import START, Workload, hurried
-from tests.prompt import PromptStore, simulated_kernel
+from tests.prompt import PromptStore
 
 ONE = Batch(Options(queue="plain"), [b"payload"])
 TAKE = Claim((Pick("plain"),))
@@ -63,7 +61,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def rested(store: SqliteStore) -> None:
-    await until(lambda: store._writer._given == store._writer._ended and not store._in_flight and not store._reserving)
+    await until(lambda: not store._in_flight and not store._reserving)
 
 
 async def alone(store: SqliteStore) -> None:
@@ -74,48 +72,8 @@ async def alone(store: SqliteStore) -> None:
         await rested(store)
 
 
-@pytest.mark.parametrize("mode", ["fsync", "write"])
-async def test_thread_has_nothing_to_do_for_a_caller_who_is_alone(mode: str, tmp_path: Path) -> None:
-    """The kernel is the real one."""
-    with mock.patch.object(writer, "HERE_S", 60.0), mock.patch.object(writer, "TIDY_S", 60.0):
-        store = SqliteStore(tmp_path / "jobs.db", mode)
-        await alone(store)
-        given = store._writer._given
-        pushed, pulled = Answer(), Answer()
-        assert store.soon(Context(), ONE, START, pushed) is not None
-        assert bool(pushed.told) is (mode == "write")
-        answers = await pushed.get()
-        assert isinstance(answers, Answers)
-        assert store._written == store._taken
-        assert (store._synced == store._taken) is (mode == "fsync")
-        assert store.claim_or_wait(Context(), TAKE, START, pulled) is not None
-        claimed = await pulled.get()
-        assert isinstance(claimed, Claimed)
-        await store.enqueue(Context(), ONE, START)  # also by a coroutine
-        assert store._writer._given == given
-        await store.close()
-        again = SqliteStore(tmp_path / "jobs.db")
-        await again.open(START)
-        states = {job.id: job.state for job in await again.get(Context(), [1, 2, 3, 4], [], START) if job is not None}
-        assert states == {1: "running", 2: "ready", 3: "ready", 4: "ready"}
-        assert claimed.ids == [1]
-        await again.close()
-
-
-async def test_without_such_a_kernel_the_thread_writes(tmp_path: Path) -> None:
-    with mock.patch.object(kernel, "HAS_KERNEL", False):
-        store = SqliteStore(tmp_path / "jobs.db")
-        await alone(store)
-        given = store._writer._given
-        told = Answer()
-        store.soon(Context(), ONE, START, told)
-        assert isinstance(await told.get(), Answers)
-        assert store._writer._given == given + 1
-        await store.close()
-
-
 async def test_what_was_answered_survives_a_loss_of_power(tmp_path: Path) -> None:
-    with hurried(), simulated_kernel() as here:
+    with hurried():
         trial = Trial(tmp_path / "run", kind=PromptStore)
         await alone(trial.store)
         given: list[int] = []
@@ -131,7 +89,6 @@ async def test_what_was_answered_survives_a_loss_of_power(tmp_path: Path) -> Non
             await again.close()
             plain.unregister()
             await rested(trial.store)
-        assert len(here) >= 15
         await trial.store.close()
         trial.disk.unregister()
 
@@ -157,57 +114,51 @@ class Watched(Disk):
         super().sync(*args)
 
 
-async def test_loop_never_syncs(tmp_path: Path) -> None:
-    """Also when the log begins anew, where SQLite would."""
-    with hurried(), simulated_kernel():
+async def test_loop_never_touches_the_disk(tmp_path: Path) -> None:
+    """Also for a caller who is alone, and when the log begins anew, where SQLite would."""
+    with hurried():
         disk = Watched()
         store = PromptStore(tmp_path / "jobs.db", "fsync", disk.name)
-        await store.open(START)  # before there is a thread
+        await store.open(START)
         disk.here.clear()
         workload = Workload(store, disk, 3)
         await workload.run(actors=1, steps=120)
-        assert disk.here.count("write") > 20
-        assert "sync" not in disk.here
+        assert disk.writes > 20
+        assert disk.here == []
         await store.close()
         disk.unregister()
 
 
 async def test_loop_goes_on_while_a_sync_hangs_and_the_rest_comes_behind(tmp_path: Path) -> None:
-    with hurried(), simulated_kernel() as here:
+    with hurried():
         trial = Trial(tmp_path / "run", kind=PromptStore)
         store, disk = trial.store, trial.disk
         await alone(store)
-        before = len(here)
         disk.waiting.clear()
         disk.ready.clear()
         told = [Answer() for _ in range(3)]
         for answer in told:
             assert store.soon(Context(), ONE, START, answer) is not None
             await asyncio.to_thread(disk.waiting.wait, PATIENCE_S)
-        assert len(here) == before + 1
         assert await store.count(Context(durability="relaxed"), "plain", START)
-        assert len(store._writer._behind) == 1
         assert [answer.told for answer in told] == [[], [], []]
         disk.ready.set()
         answers = [await answer.get() for answer in told]
         assert [answer.ids for answer in answers] == [[3], [4], [5]]
-        assert store._writer._behind == []
         await store.close()
         disk.unregister()
 
 
 @pytest.mark.parametrize("fault", [FULL, UNSYNCED])
 async def test_disk_that_refuses_is_told_and_leaves_nothing_leased(fault: str, tmp_path: Path) -> None:
-    with hurried(), simulated_kernel() as here:
+    with hurried():
         trial = Trial(tmp_path / "run", kind=PromptStore)
         await trial.begin()
         store = trial.store
         await rested(store)
-        before = len(here)
         trial.disk.fail(fault, trial.disk.writes, lasting=True)
         told = Answer()
         assert store.claim_or_wait(EVERYBODY, TAKE, START, told) is not None
-        assert len(here) == before + (fault == UNSYNCED)
         error = await told.get()
         assert isinstance(error, Unavailable)
         assert "free some space" in error.message
@@ -223,8 +174,8 @@ async def test_disk_that_refuses_is_told_and_leaves_nothing_leased(fault: str, t
 
 @pytest.mark.parametrize("fault", [FULL, UNSYNCED])
 async def test_disk_that_refused_once_is_not_spoken_of(fault: str, tmp_path: Path) -> None:
-    """The thread writes the log anew and tries again; that may have been noticed, or not."""
-    with hurried(), simulated_kernel():
+    """The writer tries once more before it tells anybody."""
+    with hurried():
         trial = Trial(tmp_path / "run", kind=PromptStore)
         await trial.begin()
         await rested(trial.store)
@@ -234,23 +185,21 @@ async def test_disk_that_refused_once_is_not_spoken_of(fault: str, tmp_path: Pat
 
 
 async def test_claim_that_waits_is_told_before_the_push(tmp_path: Path) -> None:
-    with simulated_kernel() as here:
-        store = PromptStore(tmp_path / "jobs.db")
-        await store.open(START)
-        told: list[object] = []
-        pushed = Answer()
-        pushed.told = told
-        store.claim_or_wait(Context(), PULL, START, lambda claimed, _: told.append(claimed))
-        store.soon(Context(), ONE, START, pushed)
-        async with asyncio.timeout(PATIENCE_S):
-            await pushed.came.wait()
-        assert [type(answer) for answer in told] == [Claimed, Answers]
-        assert len(here) <= 1
-        await store.close()
+    store = PromptStore(tmp_path / "jobs.db")
+    await store.open(START)
+    told: list[object] = []
+    pushed = Answer()
+    pushed.told = told
+    store.claim_or_wait(Context(), PULL, START, lambda claimed, _: told.append(claimed))
+    store.soon(Context(), ONE, START, pushed)
+    async with asyncio.timeout(PATIENCE_S):
+        await pushed.came.wait()
+    assert [type(answer) for answer in told] == [Claimed, Answers]
+    await store.close()
 
 
 async def test_who_gave_up_is_not_told_and_keeps_nothing(tmp_path: Path) -> None:
-    with hurried(), simulated_kernel():
+    with hurried():
         trial = Trial(tmp_path / "run", kind=PromptStore)
         await trial.begin()
         trial.disk.ready.clear()
@@ -273,7 +222,7 @@ def deaf(*_: object) -> None:
 
 
 async def test_who_cannot_be_told_of_an_error_keeps_nobody_else_from_it(tmp_path: Path) -> None:
-    with hurried(), simulated_kernel():
+    with hurried():
         trial = Trial(tmp_path / "run", kind=PromptStore)
         await alone(trial.store)
         trial.disk.ready.clear()
@@ -302,6 +251,7 @@ async def test_loop_does_not_wait_for_another_who_writes_to_the_file(tmp_path: P
     store = SqliteStore(tmp_path / "jobs.db")
     await alone(store)
     with closing(apsw.Connection(str(tmp_path / "jobs.db"))) as other:
+        other.set_busy_timeout(BUSY_MS)  # the writer may be making room
         other.execute("BEGIN IMMEDIATE")
         told = Answer()
         with mock.patch.object(writer.Writer, "_with_log", side_effect=AssertionError("the log is not in doubt")):
@@ -313,48 +263,6 @@ async def test_loop_does_not_wait_for_another_who_writes_to_the_file(tmp_path: P
             other.execute("ROLLBACK")
             assert isinstance(await told.get(), Answers)
     await store.close()
-
-
-async def test_kernel_that_cannot_sync_this_file_is_not_asked_again(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "jobs.db")
-    await store.open(START)
-    await store.enqueue(Context(), ONE, START)
-    await rested(store)
-    with (
-        mock.patch.object(kernel.Kernel, "sync", side_effect=ValueError("EINVAL")) as sync,
-        mock.patch.object(writer.Writer, "_with_log", side_effect=AssertionError("the log is not in doubt")),
-    ):
-        for _ in range(3):
-            await store.enqueue(Context(), ONE, START)
-            await rested(store)
-    assert sync.call_count == 1
-    await store.close()
-
-
-async def test_large_group_is_the_threads(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "jobs.db")
-    await alone(store)
-    given = store._writer._given
-    await store.enqueue(Context(), Batch(Options(queue="plain"), [bytes(HERE_BYTES)]), START)
-    assert store._writer._given == given + 1
-    await store.close()
-
-
-async def test_groups_that_took_the_loop_too_long_are_the_threads_for_a_while(tmp_path: Path) -> None:
-    with mock.patch.object(writer, "HERE_S", 60.0):
-        store = SqliteStore(tmp_path / "jobs.db")
-        await alone(store)
-        with mock.patch.object(writer, "HERE_S", -1.0):
-            await store.enqueue(Context(), ONE, START)
-        given = store._writer._given
-        for _ in range(HERE_AGAIN):
-            await store.enqueue(Context(), ONE, START)
-            await rested(store)
-        assert store._writer._given >= given + HERE_AGAIN
-        given = store._writer._given
-        await store.enqueue(Context(), ONE, START)
-        assert store._writer._given == given
-        await store.close()
 
 
 async def test_owner_that_was_passed_over_writes_nothing(tmp_path: Path) -> None:
@@ -389,7 +297,7 @@ async def test_call_to_an_owner_that_was_passed_over_is_made_again(tmp_path: Pat
 
 async def test_who_is_passed_over_during_a_sync_waits_for_it(tmp_path: Path) -> None:
     """What is in the log is committed: it is answered, and not done once more by the next owner."""
-    with hurried(), simulated_kernel():
+    with hurried():
         trial = Trial(tmp_path / "run", kind=PromptStore)
         await alone(trial.store)
         trial.disk.waiting.clear()
@@ -407,7 +315,7 @@ async def test_who_is_passed_over_during_a_sync_waits_for_it(tmp_path: Path) -> 
 
 
 async def test_sync_that_never_ends_says_nothing_of_what_was_done(tmp_path: Path) -> None:
-    with hurried(), simulated_kernel(), mock.patch.object(sqlite, "CLOSE_S", 0.05):
+    with hurried(), mock.patch.object(sqlite, "CLOSE_S", 0.05):
         trial = Trial(tmp_path / "run", kind=PromptStore)
         await alone(trial.store)
         trial.disk.waiting.clear()
@@ -421,14 +329,13 @@ async def test_sync_that_never_ends_says_nothing_of_what_was_done(tmp_path: Path
         assert not isinstance(error, Moved)
         assert "nobody knows" in error.message
         trial.disk.ready.set()
-        trial.store._writer._syncing = None
         trial.store._writer.stop()
         assert await asyncio.to_thread(trial.store._writer.join, PATIENCE_S)
         trial.disk.unregister()
 
 
 async def test_thread_keeps_the_log_short_and_notes_what_is_safe(tmp_path: Path) -> None:
-    with hurried(), mock.patch.object(writer, "TIDY_S", 0.000_5), mock.patch.object(writer, "HERE_S", 60.0):
+    with hurried():
         store = PromptStore(tmp_path / "jobs.db")
         await store.open(START)
         for _ in range(150):
@@ -439,47 +346,3 @@ async def test_thread_keeps_the_log_short_and_notes_what_is_safe(tmp_path: Path)
         os.close(lock)
         assert store._writer._log_pages * 4096 < 160 * 1024
         await store.close()
-
-
-# The kernel itself.
-
-
-async def test_kernel_syncs_and_is_used_again(tmp_path: Path) -> None:
-    loop = asyncio.get_running_loop()
-    path = tmp_path / "jobs.db-wal"
-    path.write_bytes(b"written")
-    log = Log(tmp_path / "jobs.db", None)
-    before = len(kernel._free)
-    for _ in range(3):
-        found = kernel.kernel(loop, log)
-        assert found is not None
-        for _ in range(3):
-            done: asyncio.Future[OSError | None] = loop.create_future()
-            found.sync(log, done.set_result)
-            assert await done is None
-        found.close()
-    assert len(kernel._free) == max(before, 1)
-    log.close()
-
-
-async def test_kernel_says_what_went_wrong(tmp_path: Path) -> None:
-    found = kernel.Kernel(asyncio.get_running_loop())
-    said: list[OSError | None] = []
-    found._done = said.append
-    found._tell((1 << 64) - 5)
-    [error] = said
-    assert error is not None
-    assert (error.errno, error.strerror) == (5, os.strerror(5))
-    log = Log(Path(os.devnull).with_name("null"), None)
-    log._handle = os.open(os.devnull, os.O_RDONLY)
-    with pytest.raises(ValueError, match="EINVAL"):
-        found.sync(log, said.append)
-    log.close()
-    found.close()
-    assert len(said) == 1
-
-
-def test_kernel_is_asked_for_plain_files_only(tmp_path: Path) -> None:
-    loop = asyncio.new_event_loop()
-    assert kernel.kernel(loop, Log(tmp_path / "jobs.db", "simulated")) is None
-    loop.close()

@@ -75,6 +75,7 @@ class Lease:
     token: bytes
     worker: str
     connection: int
+    principal: str
     length_ms: int
     deadline: int  # elapsed
     until_wall: int  # the deadline in wall time, as it was when granted or extended
@@ -133,7 +134,10 @@ class Job:
     is_doomed: bool = False  # somebody asked for its removal while it was still needed
     lease: Lease | None = None
     last: Settlement | None = None  # how the last lease that is over ended
-    tokens: list[tuple[bytes, int]] = field(default_factory=list)  # of all its leases, each with its connection
+    tokens: list[bytes] = field(default_factory=list)  # of all its leases
+    last_connection: int = 0  # of whoever claimed it last
+    last_principal: str = ""
+    was_lost: bool = False  # a lease before the last one ended without its holder's word
     worker: str = ""
     result: bytes | None = None
     reason: str = ""

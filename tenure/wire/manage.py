@@ -54,7 +54,7 @@ def priority(s: Speech, m: c.ChangePriority) -> Call:
 
 def _rewritten(s: Speech, m: Any) -> Fields:
     more: Fields = {}
-    if m.data is not UNSET:
+    if s.is_given(m.data):
         more["payload"] = kept(m.data, m.codec, s.form)
     if m.metadata is not None:
         more["metadata"] = bound.metadata("metadata", m.metadata)

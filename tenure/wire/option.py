@@ -32,6 +32,10 @@ CORE_NAMES = {
     "keep_failed_age": "keep_failed_ms",
 }
 ALIASES = {"stall_timeout": "lease", "job_id": "custom_id", "group": "group_id", "debounce_key": "debounce_id"}
+# In the older protocol 0 says nothing of these; `remove_on_complete` asks for what a zero age would.
+ZERO_IS_NONE = frozenset(
+    {"ttl_ms", "timeout_ms", "lease_ms", "max_attempts", "keep_completed_ms", "keep_completed_count"}
+)
 PUBLIC_NAMES = {core: public for public, core in CORE_NAMES.items()}
 CHOICES: dict[str, tuple[str, ...]] = {
     "on_conflict": job.CONFLICT_NAMES,
@@ -125,7 +129,8 @@ def asked(message: JobFields) -> dict[str, Any]:
 
 
 def split(fields: dict[str, Any], is_old: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those that jobs may share and those of one job. `is_old`: said by a client of the older protocol."""
+    """Those that jobs may share and those of one job. `is_old`: said by a client of the older protocol, to whom null is
+    no value, and 0 none for some."""
     options: dict[str, Any] = {}
     extras: dict[str, Any] = {}
     for name, value in fields.items():
@@ -139,7 +144,7 @@ def split(fields: dict[str, Any], is_old: bool) -> tuple[dict[str, Any], dict[st
                 options["keep_failed_ms"] = 0
         elif name == "backoff":
             options["backoff"] = backoff_of(value)
-        elif not (is_old and name == "max_attempts" and value == 0):
+        elif not (is_old and (value is None or (value == 0 and name in ZERO_IS_NONE))):
             options[name] = value
     return options, extras
 

@@ -60,6 +60,7 @@ class Speech:
         self.reader = reader
         self.form: Format = reader.form
         self.is_old = is_old
+        self._null = reader.form.encode(None)
         self.now_ms = 0  # of the command that is being translated
         self._options: dict[tuple[object, ...], Options] = {}
         self._plain_options: dict[str, Options] = {}
@@ -106,6 +107,13 @@ class Speech:
             options["limit_keys"] = tuple(options["limit_keys"])
         return self.options(options), bound.make_extras(**extras) if extras else None
 
+    def is_given(self, data: Raw | UnsetType) -> bool:
+        """Whether a value was said; to a client of the older protocol null says nothing."""
+        return data is not UNSET and bool(data) and not (self.is_old and bytes(data) == self._null)
+
+    def payload(self, data: Raw, codec: str | UnsetType) -> bytes:
+        return kept(data, codec, self.form) if self.is_given(data) else nothing(codec, self.form)
+
     def batch(self, message: Any, jobs: list[Any]) -> tuple[Batch, dict[int, Error]]:
         """The jobs of a batch, and what is wrong with those that are left out of it."""
         if len(jobs) > bound.BATCH_ITEMS_MAX:  # before each is looked at
@@ -117,7 +125,7 @@ class Speech:
             if codec is UNSET:
                 payloads = [bytes(job.data) for job in jobs]
             else:
-                payloads = [kept(job.data, codec, self.form) for job in jobs]
+                payloads = [self.payload(job.data, codec) for job in jobs]
             return Batch(options, payloads, None if extras is None else [extras] * len(jobs), None), {}
         return self._mixed(shared, message.queue, jobs)
 
@@ -149,7 +157,7 @@ class Speech:
                 own = {**shared, **asked(item)}
                 options, extras = self.job(own, queue if item.queue is UNSET else item.queue)
                 codec = own.get("codec", UNSET)
-                payloads.append(kept(item.data, codec, self.form) if item.data else nothing(codec, self.form))
+                payloads.append(self.payload(item.data, codec))
             except Error as error:
                 wrong[at] = error
                 continue

@@ -13,7 +13,7 @@ from tenure.core.record import LoadReport, StreamItem
 from tenure.core.request import Append, Batch, Claim, Extend, Failure, Load, Settle
 from tenure.wire import command as c
 from tenure.wire import value
-from tenure.wire.format import kept, nothing, shown
+from tenure.wire.format import kept, shown
 from tenure.wire.option import asked
 from tenure.wire.speech import Call, Fields, Speech, error_fields, merged, packed_answers
 
@@ -32,8 +32,7 @@ ORDERS = ("weighted", "strict")
 
 def push(s: Speech, m: c.Push) -> Call:
     options, extras = s.job(asked(m), m.queue)
-    payload = kept(m.data, m.codec, s.form) if m.data else nothing(m.codec, s.form)
-    return Call("enqueue", (Batch(options, [payload], None if extras is None else [extras]),), s.one)
+    return Call("enqueue", (Batch(options, [s.payload(m.data, m.codec)], None if extras is None else [extras]),), s.one)
 
 
 def push_many(s: Speech, m: c.PushMany | c.PushManyItems) -> Call:
@@ -210,7 +209,7 @@ def _followups(s: Speech, m: c.Followups | None) -> Batch | None:
 
 
 def _result(s: Speech, result: Raw | UnsetType, codec: str | UnsetType = UNSET) -> bytes | None:
-    return None if result is UNSET else kept(result, codec, s.form, "result")
+    return kept(result, codec, s.form, "result") if isinstance(result, Raw) and s.is_given(result) else None
 
 
 def ack(s: Speech, m: c.Ack) -> Call:

@@ -398,11 +398,17 @@ class Connection(asyncio.Protocol):
         """The same one for all requests that ask for nothing special."""
         if message.tenant or message.tenants or message.op_id or message.durability:
             asked = Asked(
-                message.tenant or self._tenant, message.tenants, message.op_id, message.durability, self.number
+                message.tenant or self._tenant,
+                message.tenants,
+                message.op_id,
+                message.durability,
+                self.number,
+                tokenless=not self._greeted,
             )
             return self._handler.context(caller, asked)
         if self._plain_context is None:
-            self._plain_context = self._handler.context(caller, Asked(self._tenant, connection=self.number))
+            asked = Asked(self._tenant, connection=self.number, tokenless=not self._greeted)
+            self._plain_context = self._handler.context(caller, asked)
             if self._handler.is_prompt and caller.is_free and not caller.is_bounded and not self._is_lines:
                 self._short = self._speech(MSGPACK_FORMAT)
         return self._plain_context
@@ -514,6 +520,10 @@ class Connection(asyncio.Protocol):
             del self._door.workers[name]
 
     def tell(self, job: JobRecord) -> None:
+        """A client of the older protocol takes whatever comes for the answer to what it asked last: it learns of the
+        cancellation by its next heartbeat."""
+        if not self._greeted:
+            return
         speech = self._names.get(job.worker)
         if speech is not None and self._caller is not None and self._caller.reaches_job(job.tenant, job.queue):
             self._answer(speech, None, {"event": "cancelled", "id": job.id})
@@ -523,7 +533,9 @@ class Connection(asyncio.Protocol):
         if isinstance(message, c.Hello):
             return self._hello(speech, message)
         if isinstance(message, c.Auth):
-            self.admit(self._door.gate.caller(message.token))
+            gate = self._door.gate
+            if self._greeted or not gate.is_open:  # flashQ takes any token where none is configured
+                self.admit(gate.caller(message.token))
             assert self._caller is not None
             if self._cut is not None:
                 self._cut.size_max = limit.MESSAGE_BYTES_MAX

@@ -18,6 +18,7 @@ from tenure.core.error import Error, InvalidRequest, Unsupported
 from tenure.wire.command import (
     COMMANDS,
     IN_FULL,
+    OLD_NAMES,
     UNSUPPORTED,
     AnyCommand,
     AnyInMessagePack,
@@ -69,7 +70,7 @@ class Reader:
             name = self._text(fields.pop("cmd"))
         except NONSENSE as error:
             raise InvalidRequest("cmd", body[:60], "it must be text") from error
-        kind = IN_FULL.get(name)
+        kind = IN_FULL.get(name if is_strict else OLD_NAMES.get(name, name))
         if name in UNSUPPORTED:
             raise Unsupported(name)
         if kind is None:

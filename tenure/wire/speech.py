@@ -44,6 +44,7 @@ OF_OLD_STATE = {
     "active": ("running",),
     "waiting-children": ("blocked",),
 }
+ENDED_AS_FAILED = ("failed", "cancelled")  # both are said as failed in the older protocol
 Fields = dict[str, Any]
 
 
@@ -204,7 +205,7 @@ class Speech:
         names = [which.state] if isinstance(which.state, str) else which.state
         states = 0
         for name in names:
-            for own in OF_OLD_STATE.get(name, (name,)):
+            for own in ENDED_AS_FAILED if self.is_old and name == "failed" else OF_OLD_STATE.get(name, (name,)):
                 if own and own not in STATE_CODES:
                     raise InvalidRequest("state", name, "it must be one of " + ", ".join(STATE_CODES))
                 states |= 1 << STATE_CODES[own] if own else 0
@@ -264,8 +265,27 @@ class Speech:
         return fields
 
     def each(self, answers: Answers) -> Fields:
+        """Item by item. In the older protocol, where clients do not look at each, those that were refused also stand
+        in `errors`."""
         results = [self.outcome(answers.item(at)) for at in range(len(answers))]
-        return {"ids": answers.ids, "results": results}
+        fields: Fields = {"ids": answers.ids, "results": results}
+        if self.is_old:
+            errors = [{**said, "index": at} for at, said in enumerate(results) if not said["ok"]]
+            if errors:
+                fields["errors"] = errors
+        return fields
+
+    def settled(self, answers: Answers) -> Fields:
+        """Of a batch that was settled. In the older protocol it is an error if any item was refused: to settle the
+        others again changes nothing."""
+        fields = self.each(answers)
+        if self.is_old:
+            fields["count"] = len(answers) - len(fields.get("errors", ()))
+            if "errors" in fields:
+                first = fields["errors"][0]
+                what = f"{len(fields['errors'])} of {len(answers)} items were refused"
+                fields.update(ok=False, code=first["code"], error=f"{what}; the first: {first['error']}")
+        return fields
 
 
 def error_fields(error: Error) -> Fields:

@@ -229,10 +229,11 @@ def ack_many(s: Speech, m: c.AckMany) -> Call:
     need_few("items", m.items)
     if m.ids:
         tokens = m.tokens if m.token is None else [m.token] * len(m.ids)
-        return Call("settle", (Settle(state.SETTLE_COMPLETE, m.ids, tokens),), packed_answers)
+        say = s.settled if s.is_old else packed_answers
+        return Call("settle", (Settle(state.SETTLE_COMPLETE, m.ids, tokens),), say)
     results = [_result(s, item.result) for item in m.items]
     settle = Settle(state.SETTLE_COMPLETE, [item.id for item in m.items], _tokens(m.items), results)
-    return Call("settle", (settle,), s.each)
+    return Call("settle", (settle,), s.settled)
 
 
 def _failure(s: Speech, m: Any) -> Failure:
@@ -250,7 +251,7 @@ def fail_many(s: Speech, m: c.FailMany) -> Call:
     need_few("items", m.items)
     failures = [_failure(s, item) for item in m.items]
     settle = Settle(state.SETTLE_FAIL, [item.id for item in m.items], _tokens(m.items), None, failures)
-    return Call("settle", (settle,), s.each)
+    return Call("settle", (settle,), s.settled)
 
 
 def release(verb: int) -> Callable[[Speech, Any], Call]:

@@ -29,6 +29,7 @@ from tenure.wire import limit, work
 from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
 from tenure.wire.frame import Lines, PublicFrames
+from tenure.wire.option import in_wire_terms
 from tenure.wire.quick import (
     HEAD,
     MISSES_MAX,
@@ -452,7 +453,7 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._call_again, later)
             return
         self._forget(later)
-        self._reply(later.speech, message, later.warnings, error_fields(error))
+        self._reply(later.speech, message, later.warnings, _failed(NAMES[type(message)], error))
 
     def answer_later(self, later: "_Later", found: Any) -> None:
         self._forget(later)
@@ -642,7 +643,7 @@ class Connection(asyncio.Protocol):
 
 def _failed(command: str, error: Exception) -> Fields:
     if isinstance(error, Error):
-        return error_fields(error)
+        return error_fields(in_wire_terms(error, command))
     log.error("%s failed", command, exc_info=error)
     return error_fields(Internal(f"{command} failed: {error!r}; see the server's log"))
 

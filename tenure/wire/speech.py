@@ -21,7 +21,7 @@ from tenure.wire import value
 from tenure.wire.column import cut_column
 from tenure.wire.command import JobColumns
 from tenure.wire.format import Format, kept, nothing, shown
-from tenure.wire.option import CORE_NAMES, JustData, asked, split
+from tenure.wire.option import CORE_NAMES, JustData, asked, in_wire_terms, split
 from tenure.wire.piece import InOnePiece, packed_of
 from tenure.wire.reader import Reader
 
@@ -243,7 +243,7 @@ class Speech:
 
     def outcome(self, outcome: Outcome) -> Fields:
         if outcome.error is not None:
-            return error_fields(outcome.error)
+            return error_fields(in_wire_terms(outcome.error, ""))
         fields: Fields = {"ok": True, "id": outcome.id, "state": self.state(state.STATE_NAMES[outcome.state])}
         if outcome.duplicate:
             fields["duplicate"] = True

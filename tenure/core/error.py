@@ -85,6 +85,11 @@ class DependencyNotFound(Error):
         self.job = job
 
 
+# Reasons of a lost lease when no token was given.
+TOKEN_NOT_HELD = "this caller has not claimed it"
+TOKEN_AMBIGUOUS = "no token was given, and an earlier lease was lost"
+
+
 class LeaseLost(Error):
     status = 409
 

@@ -38,6 +38,7 @@ class SideFact(msgspec.Struct, omit_defaults=True, kw_only=True):
     answer_state: int = 0
     settled_token: bytes = b""
     settled_verb: int = 0
+    lease_lost: bool = False
     progress: Progress | None = None
     told_upto: int = 0
     rejoined: int = 0

@@ -25,6 +25,7 @@ class Context:
     """`tenant` owns what is enqueued and named; a claim takes from `tenants` ("*" is all, empty is just `tenant`).
 
     `connection` names the connection (0 is none): on the one that claimed a job the token may be left out.
+    A `tokenless` client knows no lease tokens: it may leave out those of every lease that its `principal` claimed.
     `durability` is how safe a change must be before it is answered: fsync, write, relaxed; empty asks for the store's.
     """
 
@@ -38,6 +39,7 @@ class Context:
         op: OpId | None = None,
         connection: int = 0,
         durability: str = "",
+        tokenless: bool = False,
     ) -> None:
         self.tenant = tenant
         self.tenants = tenants
@@ -47,3 +49,4 @@ class Context:
         self.op = op
         self.connection = connection
         self.durability = durability
+        self.tokenless = tokenless

@@ -68,7 +68,7 @@ def expiry_time(w: World, options: Options, extras: Extras | None) -> i64:
 def check_options(w: World, tenant: str, options: Options, extras: Extras | None) -> Error | None:
     if options.lifo:
         if extras is not None and extras.group:
-            return InvalidRequest("lifo", True, "a group keeps the order of joining; leave out lifo or group")
+            return InvalidRequest("lifo", True, "a group keeps the order of joining; leave out one of the two")
         q = w.find_queue(tenant, options.queue)
         if q is not None and q.age_ms:
             return InvalidRequest("lifo", True, f"queue {options.queue} has ageing (age_ms); leave out lifo")

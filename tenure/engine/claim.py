@@ -14,7 +14,7 @@ from mypy_extensions import i64, mypyc_attr
 from tenure.core.answer import Claimed
 from tenure.core.job import LEASE_DEFAULT_MS
 from tenure.core.request import Claim
-from tenure.core.state import CLAIM, EXPIRE, REASON_EXPIRED, RUNNING, SETTLE_NONE
+from tenure.core.state import CLAIM, EXPIRE, REASON_EXPIRED, RUNNING, SETTLE_EXPIRED, SETTLE_NONE
 from tenure.core.tenant import ANY_TENANT, OpId
 from tenure.engine import journal
 from tenure.engine.alarm import TIMEOUT, Alarm
@@ -35,9 +35,10 @@ PASSED_MAX: Final = 1_000  # jobs a step may put elsewhere without leasing them
 class Taking:
     """One claim at work: what is left to take, and what was taken."""
 
-    def __init__(self, claim: Claim, connection: i64) -> None:
+    def __init__(self, claim: Claim, connection: i64, principal: str) -> None:
         self.claim = claim
         self.connection: i64 = connection
+        self.principal = principal
         self.left: i64 = claim.n
         self.bytes_left: i64 = claim.max_bytes
         self.passed: i64 = 0
@@ -74,6 +75,7 @@ class Taking:
             self.claim.worker,
             length,
             self.connection,
+            self.principal,
         )
         w.served.add(lease)
         if self.leases is not None:
@@ -103,9 +105,11 @@ class Taking:
         return self.left <= 0 or self.bytes_left <= 0 or self.passed >= PASSED_MAX
 
 
-def claim_now(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64, most: i64) -> Claimed:
+def claim_now(
+    w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64, principal: str, most: i64
+) -> Claimed:
     """Lease what is there, up to the claim's number and `most`; an empty answer when there is nothing."""
-    taking = Taking(claim, connection)
+    taking = Taking(claim, connection, principal)
     taking.left = min(taking.left, most)
     if not tenants:
         _take_from_tenant(w, taking, tenant)
@@ -428,8 +432,8 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
     options = job.spec.options
     if options.limit_keys:
         take(w, w.tenants[q.tenant], job)
-    if job.lease is not None and job.lease.connection:
-        _note_connection(job, job.lease.connection)
+    if job.settled >= SETTLE_EXPIRED:  # the last lease ended without its holder's word
+        side_of(job).lease_lost = True
     lease = taking.lease_for(w, job, q)
     job.lease = lease
     id = int(job.id)
@@ -460,22 +464,22 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
     answer.extras.append(None if side is None else side.extras)
 
 
-def _note_connection(job: Job, connection: i64) -> None:
-    side = side_of(job)
-    if side.connections is None:
-        side.connections = []
-    if connection not in side.connections and len(side.connections) < 16:
-        side.connections.append(int(connection))
-
-
 # Waiting.
 
 
-def wait(w: World, claim: Claim, tenant: str, tenants: tuple[str, ...], connection: i64, op: OpId | None) -> i64:
+def wait(
+    w: World,
+    claim: Claim,
+    tenant: str,
+    tenants: tuple[str, ...],
+    connection: i64,
+    principal: str,
+    op: OpId | None,
+) -> i64:
     """Let the claim wait; answers its ticket."""
     w.last_ticket += 1
     ticket = w.last_ticket
-    waiter = Waiter(w.elapsed_ms + claim.wait_ms, ticket, claim, tenant, tenants, connection, op)
+    waiter = Waiter(w.elapsed_ms + claim.wait_ms, ticket, claim, tenant, tenants, connection, principal, op)
     w.waiters[ticket] = waiter
     w.elapsed.add(waiter)
     for pick in claim.queues:
@@ -568,7 +572,7 @@ def _serve_several(w: World, budget: i64) -> i64:
 
 def _serve_one(w: World, waiter: Waiter, most: i64) -> i64:
     """Answers how many jobs it was given; it goes on waiting if there were none for it."""
-    answer = claim_now(w, waiter.claim, waiter.tenant, waiter.tenants, waiter.connection, most)
+    answer = claim_now(w, waiter.claim, waiter.tenant, waiter.tenants, waiter.connection, waiter.principal, most)
     got: i64 = len(answer.ids)
     if got > 0:
         forget_waiter(w, waiter)

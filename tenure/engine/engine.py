@@ -286,9 +286,10 @@ class Engine:
                     return again
         if claim.worker:
             see_worker(w, claim.worker)
-        answer = claim_now(w, claim, context.tenant, context.tenants, context.connection, claim.n)
+        tenant, tenants, principal = context.tenant, context.tenants, context.principal
+        answer = claim_now(w, claim, tenant, tenants, context.connection, principal, claim.n)
         if not answer.ids and claim.wait_ms > 0:
-            answer.ticket = int(wait(w, claim, context.tenant, context.tenants, context.connection, op))
+            answer.ticket = int(wait(w, claim, tenant, tenants, context.connection, principal, op))
         elif op is not None:
             note(w, context.tenant, op, CLAIM, answer)
         self._end(budget)

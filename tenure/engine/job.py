@@ -52,12 +52,15 @@ class Spec:
 class Lease(Alarm):
     """One per claim and lease length, shared by its jobs. An extension moves jobs to a new one with the same token."""
 
-    def __init__(self, due_ms: i64, id: i64, token: bytes, worker: str, length_ms: i64, connection: i64) -> None:
+    def __init__(
+        self, due_ms: i64, id: i64, token: bytes, worker: str, length_ms: i64, connection: i64, principal: str = ""
+    ) -> None:
         super().__init__(due_ms, LEASE, id)
         self.token = token
         self.worker = worker
         self.length_ms: i64 = length_ms
         self.connection: i64 = connection
+        self.principal = principal  # who claimed it; empty when nobody said
         self.count: i64 = 0  # jobs that run under it
         # All jobs it was given, ended ones included until there are too many of them. The only one has no list: leases
         # of one job are many, and each list is an object for the collector.
@@ -125,7 +128,8 @@ class Side:
         self.answer_state: i64 = 0
         self.settled_token: bytes = b""
         self.settled_verb: i64 = 0
-        self.connections: list[int] | None = None  # that held earlier leases
+        # An earlier lease was not ended by its holder's own settlement: its handler may still run, and settle late.
+        self.lease_lost: bool = False
         # Output.
         self.progress: Progress | None = None
         self.log: list[StreamItem] | None = None

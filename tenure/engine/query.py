@@ -145,10 +145,12 @@ def find(w: World, context: Context, filter: Filter, limit: int, cursor: str) ->
     the store to go on."""
     if not 0 < limit <= PAGE_MAX:
         raise InvalidRequest("limit", limit, f"it must be from 1 to {PAGE_MAX}")
-    if cursor and not cursor.isdecimal():
+    place, _, skipped = cursor.partition("+")
+    if not (not place or place.isdecimal()) or not (not skipped or skipped.isdecimal()):
         raise InvalidRequest("cursor", cursor, "it must be a cursor that a page answered")
     tenant = ANY_TENANT if ANY_TENANT in context.tenants else context.tenant
-    after: i64 = int(cursor) if cursor and len(cursor) <= 16 else 0
+    after: i64 = int(place) if place and len(place) <= 16 else 0
+    skip: i64 = int(skipped) if skipped and len(skipped) <= 16 else 0  # of those that match, so many are passed over
     found: list[JobRecord] = []
     scanned: i64 = 0
     while scanned < SCAN_PER_PAGE:
@@ -159,10 +161,13 @@ def find(w: World, context: Context, filter: Filter, limit: int, cursor: str) ->
             after = job.id
             scanned += 1
             if matches(job, filter, tenant):
+                if skip > 0:
+                    skip -= 1
+                    continue
                 found.append(record(w, job))
                 if len(found) >= limit:
                     return JobPage(tuple(found), str(int(after)) if after < w.last_id else "")
-    return JobPage(tuple(found), str(int(after)))
+    return JobPage(tuple(found), f"{int(after)}+{int(skip)}" if skip else str(int(after)))
 
 
 def count(w: World, context: Context, queue: str) -> dict[str, dict[str, int]]:

@@ -13,6 +13,8 @@ from tenure.core import request as ask
 from tenure.core.answer import Answers, Extended, Outcome
 from tenure.core.blob import Blob
 from tenure.core.error import (
+    TOKEN_AMBIGUOUS,
+    TOKEN_NOT_HELD,
     AlreadySettled,
     Error,
     InvalidRequest,
@@ -102,22 +104,15 @@ def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -
             return Check(None, AlreadySettled(id, "unknown"), False)
         return Check(None, JobNotFound(id), False)
     lease = job.lease
-    if token is None:
-        if lease is None or not context.connection or lease.connection != context.connection:
-            return Check(
-                None, InvalidRequest("token", None, "the connection that claimed the job may leave it out"), False
-            )
-        side = job.side
-        if (
-            side is not None
-            and side.connections is not None
-            and (context.connection in side.connections or len(side.connections) >= 16)
-        ):
-            return Check(None, InvalidRequest("token", None, "this connection has held two leases of the job"), False)
+    if token is None or (context.tokenless and not token):  # in a batch an empty one stands for none
+        error = _refuse_without_token(context, job, lease)
+        if error is not None:
+            return Check(None, error, False)
+        assert lease is not None
         token = lease.token
     if lease is None or lease.token != token:
         last = job.side
-        if token and last is not None and last.settled_token == token:  # an empty one stands for none
+        if token and last is not None and last.settled_token == token:
             if last.settled_verb == verb:
                 return Check(job, None, True)
             return Check(None, AlreadySettled(id, SETTLE_NAMES[last.settled_verb]), False)
@@ -139,6 +134,24 @@ def check(w: World, context: Context, id: int, token: bytes | None, verb: int) -
     if settled == SETTLE_EXPIRED or settled == SETTLE_TIMED_OUT:
         return Check(None, LeaseLost(id, SETTLE_NAMES[settled]), False)
     return Check(None, AlreadySettled(id, SETTLE_NAMES[settled]), False)
+
+
+def _refuse_without_token(context: Context, job: Job, lease: Lease | None) -> Error | None:
+    """Why a token is needed; None if the last lease is meant beyond doubt."""
+    id = int(job.id)
+    if lease is None:
+        held = False
+    elif context.connection and lease.connection == context.connection:
+        held = True
+    else:
+        held = context.tokenless and bool(context.principal) and lease.principal == context.principal
+    if not held:
+        if context.tokenless:
+            return LeaseLost(id, TOKEN_NOT_HELD)
+        return InvalidRequest("token", None, "only the connection that claimed the job may leave it out")
+    if job.side is not None and job.side.lease_lost:
+        return LeaseLost(id, TOKEN_AMBIGUOUS)
+    return None
 
 
 def _says_stopped(verb: int) -> bool:
@@ -466,7 +479,7 @@ def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease
     key = (int(old.id), int(due))
     lease = fresh.get(key)
     if lease is None:
-        lease = Lease(due, w.next_alarm_id(), old.token, old.worker, old.length_ms, old.connection)
+        lease = Lease(due, w.next_alarm_id(), old.token, old.worker, old.length_ms, old.connection, old.principal)
         w.served.add(lease)
         fresh[key] = lease
     lease.add(int(job.id))

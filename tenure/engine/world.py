@@ -133,6 +133,7 @@ class Waiter(Alarm):
         tenant: str,
         tenants: tuple[str, ...],
         connection: i64,
+        principal: str,
         op: OpId | None,
     ) -> None:
         super().__init__(due_ms, WAIT, ticket)
@@ -141,6 +142,7 @@ class Waiter(Alarm):
         self.tenant = tenant
         self.tenants = tenants
         self.connection: i64 = connection
+        self.principal = principal
         self.lanes: list[str] = []
 
     def scope(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from tenure.core import bound, request
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
 from tenure.core.error import (
+    TOKEN_NOT_HELD,
     AlreadySettled,
     DependencyNotFound,
     Error,
@@ -73,7 +74,7 @@ audit = logging.getLogger("tenure.audit")
 class Asked:
     """What every request says besides its command."""
 
-    __slots__ = ("connection", "durability", "op_id", "tenant", "tenants", "trace")
+    __slots__ = ("connection", "durability", "op_id", "tenant", "tenants", "tokenless", "trace")
 
     def __init__(
         self,
@@ -83,13 +84,16 @@ class Asked:
         durability: str = "",
         connection: int = 0,
         trace: str = "",
+        tokenless: bool = False,
     ) -> None:
+        """`tokenless`: of a client that knows no lease tokens."""
         self.tenant = tenant
         self.tenants = tenants
         self.op_id = op_id
         self.durability = durability
         self.connection = connection
         self.trace = trace
+        self.tokenless = tokenless
 
 
 PLAIN = Asked()  # nothing
@@ -189,6 +193,7 @@ class Handler:
             self._op(caller, asked.op_id) if asked.op_id else None,
             asked.connection,
             asked.durability,
+            asked.tokenless,
         )
 
     def at_once(self, caller: Caller, context: Context, call: Call, now: Now) -> Any | None:
@@ -317,12 +322,18 @@ class Handler:
         """A queue and all its jobs, in the steps that an operator would take: each goes the way of its verb."""
         caller.need_queue(queue)
         context.op = None  # of several steps there is no answer to be remembered
+        if not force:
+            await self._need_idle(context, queue)
+        settings = await self.store.configure(context, Configure(request.QUEUE, queue, {}), self.clock())
         pause = Configure(request.QUEUE, queue, {"paused": True})
         await self._change(caller, context, "configure", (pause,))
-        running = (await self.store.count(context, queue, self.clock())).get(queue, {}).get("running", 0)
-        if running and not force:
-            rule = f"{running} jobs run; the queue is paused now: wait for them, or say force to cancel them"
-            raise InvalidRequest("force", force, rule)
+        if not force:
+            try:
+                await self._need_idle(context, queue)
+            except InvalidRequest:
+                back = Configure(request.QUEUE, queue, {"paused": settings.get("paused")})
+                await self._change(caller, context, "configure", (back,))
+                raise
         live = Filter(queue, LIVE_STATES)
         await self._change(caller, context, "change", (Change(request.CANCEL, None, live, reason="obliterated"),))
         ended = Filter(queue, ENDED_STATES)
@@ -330,6 +341,12 @@ class Handler:
         unset: dict[str, object] = dict.fromkeys(bound.QUEUE_RULES)
         await self._change(caller, context, "configure", (Configure(request.QUEUE, queue, unset),))
         return removed.count
+
+    async def _need_idle(self, context: Context, queue: str) -> None:
+        running = (await self.store.count(context, queue, self.clock())).get(queue, {}).get("running", 0)
+        if running:
+            rule = f"{running} jobs run: pause the queue and wait for them, or say force to cancel them"
+            raise InvalidRequest("force", False, rule)
 
     async def _running(self, context: Context, change: Change) -> list[JobRecord]:
         """The jobs that somebody works on and that are about to be cancelled; of a filter the first thousand."""
@@ -464,7 +481,7 @@ def as_absent(error: Error, id: int) -> Error:
     """What is answered to a token that is not the job's, as it is for a job that does not exist."""
     if isinstance(error, LeaseLost) and error.reason == "superseded":
         return AlreadySettled(id, "unknown")
-    is_strange = isinstance(error, LeaseLost) and error.reason == "unknown"
+    is_strange = isinstance(error, LeaseLost) and error.reason in ("unknown", TOKEN_NOT_HELD)
     return JobNotFound(id) if is_strange or isinstance(error, InvalidRequest) else error
 
 

@@ -29,6 +29,7 @@ from tenure.wire import limit, work
 from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
 from tenure.wire.frame import Lines, PublicFrames
+from tenure.wire.option import in_wire_terms
 from tenure.wire.quick import (
     HEAD,
     MISSES_MAX,
@@ -398,11 +399,17 @@ class Connection(asyncio.Protocol):
         """The same one for all requests that ask for nothing special."""
         if message.tenant or message.tenants or message.op_id or message.durability:
             asked = Asked(
-                message.tenant or self._tenant, message.tenants, message.op_id, message.durability, self.number
+                message.tenant or self._tenant,
+                message.tenants,
+                message.op_id,
+                message.durability,
+                self.number,
+                tokenless=not self._greeted,
             )
             return self._handler.context(caller, asked)
         if self._plain_context is None:
-            self._plain_context = self._handler.context(caller, Asked(self._tenant, connection=self.number))
+            asked = Asked(self._tenant, connection=self.number, tokenless=not self._greeted)
+            self._plain_context = self._handler.context(caller, asked)
             if self._handler.is_prompt and caller.is_free and not caller.is_bounded and not self._is_lines:
                 self._short = self._speech(MSGPACK_FORMAT)
         return self._plain_context
@@ -446,7 +453,7 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._call_again, later)
             return
         self._forget(later)
-        self._reply(later.speech, message, later.warnings, error_fields(error))
+        self._reply(later.speech, message, later.warnings, _failed(NAMES[type(message)], error))
 
     def answer_later(self, later: "_Later", found: Any) -> None:
         self._forget(later)
@@ -514,6 +521,10 @@ class Connection(asyncio.Protocol):
             del self._door.workers[name]
 
     def tell(self, job: JobRecord) -> None:
+        """A client of the older protocol takes whatever comes for the answer to what it asked last: it learns of the
+        cancellation by its next heartbeat."""
+        if not self._greeted:
+            return
         speech = self._names.get(job.worker)
         if speech is not None and self._caller is not None and self._caller.reaches_job(job.tenant, job.queue):
             self._answer(speech, None, {"event": "cancelled", "id": job.id})
@@ -523,7 +534,9 @@ class Connection(asyncio.Protocol):
         if isinstance(message, c.Hello):
             return self._hello(speech, message)
         if isinstance(message, c.Auth):
-            self.admit(self._door.gate.caller(message.token))
+            gate = self._door.gate
+            if self._greeted or not gate.is_open:  # flashQ takes any token where none is configured
+                self.admit(gate.caller(message.token))
             assert self._caller is not None
             if self._cut is not None:
                 self._cut.size_max = limit.MESSAGE_BYTES_MAX
@@ -630,7 +643,7 @@ class Connection(asyncio.Protocol):
 
 def _failed(command: str, error: Exception) -> Fields:
     if isinstance(error, Error):
-        return error_fields(error)
+        return error_fields(in_wire_terms(error, command))
     log.error("%s failed", command, exc_info=error)
     return error_fields(Internal(f"{command} failed: {error!r}; see the server's log"))
 

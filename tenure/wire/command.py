@@ -334,8 +334,11 @@ class Explain(Command, tag="EXPLAIN", kw_only=True):
 
 
 class Find(WhichCommand, tag="GETJOBS", kw_only=True):
+    """From the `cursor` of the page before, or after the first `offset` jobs."""
+
     limit: int = 100
     cursor: str = ""
+    offset: int = 0
     packed: bool = False
 
 
@@ -610,9 +613,13 @@ UNSUPPORTED = frozenset(
     {
         *("METRICS", "CLUSTER", "TOKEN", "WEBHOOK", "BLOB"),
         *("CRON", "CRONDELETE", "CRONLIST", "CRONPAUSE", "CRONRUN", "CRONNEXT"),
-        *("FLOW", "GETCHILDREN", "FLOWGET", "FLOWCANCEL", "FLOWREPLAY"),
+        *("FLOW", "GETCHILDREN", "FLOWGET", "FLOWCANCEL", "FLOWREPLAY", "SIGNAL"),
+        # flashQ's store of keys and its channels.
+        *("KVSET", "KVGET", "KVDEL", "KVMGET", "KVMSET", "KVEXISTS", "KVEXPIRE", "KVTTL", "KVKEYS", "KVINCR"),
+        *("PUB", "SUB", "PSUB", "UNSUB", "PUNSUB", "PUBSUBCHANNELS", "PUBSUBNUMSUB"),
     }
 )
+OLD_NAMES = {"UPDATE": "UPDATEJOB"}  # of commands, on connections without HELLO
 _OTHERWISE_READ = (PushColumn, PushManyItems, LoadItems)
 COMMANDS: dict[str, type[Command]] = {}
 for _kind in _kinds(Command):

@@ -54,7 +54,7 @@ def priority(s: Speech, m: c.ChangePriority) -> Call:
 
 def _rewritten(s: Speech, m: Any) -> Fields:
     more: Fields = {}
-    if m.data is not UNSET:
+    if s.is_given(m.data):
         more["payload"] = kept(m.data, m.codec, s.form)
     if m.metadata is not None:
         more["metadata"] = bound.metadata("metadata", m.metadata)
@@ -110,6 +110,7 @@ def purge(s: Speech, m: c.PurgeDead) -> Call:
 
 
 WAITING = sum(1 << code for code in (state.READY, state.SCHEDULED, state.RETRYING, state.BLOCKED))
+ENDED = sum(1 << code for code in state.TERMINAL)
 
 
 def drain(s: Speech, m: c.Drain) -> Call:
@@ -120,10 +121,17 @@ def drain(s: Speech, m: c.Drain) -> Call:
 
 
 def clean(s: Speech, m: c.Clean) -> Call:
-    """What ended longer than `grace` ago is removed."""
+    """What ended longer than `grace` ago is removed; of what waits, what was made longer ago."""
     bound.name("queue", m.queue)
     filter = s.filter(c.Which(queue=m.queue, state=m.state))
-    filter.ended_before = s.now_ms - bound.as_int(bound.duration_ms("grace", m.grace)) + 1
+    before = s.now_ms - bound.as_int(bound.duration_ms("grace", m.grace)) + 1
+    if not filter.states & ~ENDED:
+        filter.ended_before = before
+    elif not filter.states & ~WAITING:
+        filter.created_to = before
+    else:
+        raise InvalidRequest("state", m.state, "it must be a state of jobs that wait, or of jobs that have ended")
+    bound.count("limit", m.limit)
     return Call("change", (Change(request.REMOVE, None, filter, limit=m.limit),), _say_count)
 
 

@@ -4,13 +4,14 @@ Names are those of the protocol: durations in milliseconds under plain names (`d
 milliseconds since 1970. Older names for the same thing are read too.
 """
 
+import re
 from typing import Annotated, Any, TypeVar, cast
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from msgspec.structs import astuple
 
 from tenure.core import bound, dependency, job, retry
-from tenure.core.error import InvalidRequest, from_fields
+from tenure.core.error import Error, InvalidRequest, from_fields
 from tenure.core.job import DEFAULT_OPTIONS, Extras, Options
 from tenure.core.retry import Backoff
 
@@ -32,6 +33,10 @@ CORE_NAMES = {
     "keep_failed_age": "keep_failed_ms",
 }
 ALIASES = {"stall_timeout": "lease", "job_id": "custom_id", "group": "group_id", "debounce_key": "debounce_id"}
+# In the older protocol 0 says nothing of these; `remove_on_complete` asks for what a zero age would.
+ZERO_IS_NONE = frozenset(
+    {"ttl_ms", "timeout_ms", "lease_ms", "max_attempts", "keep_completed_ms", "keep_completed_count"}
+)
 PUBLIC_NAMES = {core: public for public, core in CORE_NAMES.items()}
 CHOICES: dict[str, tuple[str, ...]] = {
     "on_conflict": job.CONFLICT_NAMES,
@@ -125,7 +130,8 @@ def asked(message: JobFields) -> dict[str, Any]:
 
 
 def split(fields: dict[str, Any], is_old: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those that jobs may share and those of one job. `is_old`: said by a client of the older protocol."""
+    """Those that jobs may share and those of one job. `is_old`: said by a client of the older protocol, to whom null is
+    no value, and 0 none for some."""
     options: dict[str, Any] = {}
     extras: dict[str, Any] = {}
     for name, value in fields.items():
@@ -139,7 +145,7 @@ def split(fields: dict[str, Any], is_old: bool) -> tuple[dict[str, Any], dict[st
                 options["keep_failed_ms"] = 0
         elif name == "backoff":
             options["backoff"] = backoff_of(value)
-        elif not (is_old and name == "max_attempts" and value == 0):
+        elif not (is_old and (value is None or (value == 0 and name in ZERO_IS_NONE))):
             options[name] = value
     return options, extras
 
@@ -211,11 +217,72 @@ def wire_backoff(backoff: Backoff) -> WireBackoff:
     return WireBackoff(kind, backoff.base_ms, backoff.factor, backoff.cap_ms, backoff.delays_ms)
 
 
-def in_core_terms(error: InvalidRequest, verb: str) -> InvalidRequest:
-    """The wire has shorter names for some fields."""
-    public = error.field
-    name = "wait_ms" if public == "timeout" and verb != "enqueue" else CORE_NAMES.get(public, public)
-    if name == public:
+# The names of fields in errors. The wire has shorter ones than the core, and some that depend on the command.
+
+WIRE_NAMES = {
+    **PUBLIC_NAMES,
+    "wait_ms": "timeout",
+    "n": "count",
+    "percent": "progress",
+    "text": "message",
+    "payload": "data",
+    "payloads": "jobs",
+    "batch": "jobs",
+    "op_id": "opId",
+    "rate_per_s": "rate",
+}
+_RATES = {f"{name}.period_ms": f"{name}.period" for name in ("rate", "enqueue_rate")}
+# Commands whose fields, settings and columns have the names of the core, but for these.
+_AS_IN_CORE: dict[str, dict[str, str]] = {
+    **dict.fromkeys(("QUEUE", "LIMIT", "TENANT", "SETTINGS"), _RATES),
+    "WORKERS": {"worker": "name"},
+    "SCAN": {},
+}
+_OF_COMMAND = {
+    "GETJOBS": {**WIRE_NAMES, "group": "group"},
+    "DLQ": {**WIRE_NAMES, "limit": "count"},
+    "EVENTS": {**WIRE_NAMES, "cursor": "after"},
+    "SUBSCRIBE": {**WIRE_NAMES, "cursor": "after"},
+    "SETCONCURRENCY": {"concurrency": "limit"},
+    "RATELIMIT": {"rate.tokens": "limit", "rate.period_ms": "period", "rate.burst": "burst", "rate": "burst"},
+}
+_OF_VERB = {
+    "claim": {"count": "n", "timeout": "wait_ms"},
+    "append": {"progress": "percent", "message": "text"},
+    "change": {"rate": "rate_per_s"},
+    "watch": {"timeout": "wait_ms"},
+    "stream": {"timeout": "wait_ms"},
+    "events": {"timeout": "wait_ms", "after": "cursor"},
+    "configure": {public: core for core, public in _RATES.items()},
+}
+_OF_ANY_VERB = {**CORE_NAMES, "opId": "op_id", "data": "payload", "jobs": "payloads"}
+_WORDS = re.compile(r"\b(" + "|".join(name for name in WIRE_NAMES if "_" in name) + r")\b")
+
+
+def in_wire_terms(error: Error, command: str) -> Error:
+    """The error as it leaves by a door: the field, and those that its rule speaks of, as the command calls them."""
+    if not isinstance(error, InvalidRequest):
         return error
-    found = from_fields(error.code, error.message.replace(public, name, 1), {**error.fields, "field": name})
+    if command in _AS_IN_CORE:
+        return _renamed(error, _AS_IN_CORE[command])
+    rule = _WORDS.sub(lambda found: WIRE_NAMES[found[0]], error.rule)
+    return _renamed(error, _OF_COMMAND.get(command, WIRE_NAMES), rule)
+
+
+def in_core_terms(error: InvalidRequest, verb: str) -> InvalidRequest:
+    """The way back, for a client."""
+    return _renamed(error, {**_OF_ANY_VERB, **_OF_VERB.get(verb, {})} if verb != "configure" else _OF_VERB[verb])
+
+
+def _renamed(error: InvalidRequest, names: dict[str, str], rule: str = "") -> InvalidRequest:
+    field = error.field
+    root = re.split(r"[.\[]", field, maxsplit=1)[0]
+    name = names[field] if field in names else names.get(root, root) + field[len(root) :]
+    rule = rule or error.rule
+    if name == field and rule == error.rule:
+        return error
+    message = name + error.message[len(field) :] if error.message.startswith(field) else error.message
+    if message.endswith(error.rule):
+        message = message[: len(message) - len(error.rule)] + rule
+    found = from_fields(error.code, message, {**error.fields, "field": name, "rule": rule})
     return cast("InvalidRequest", found)

@@ -5,11 +5,13 @@ from itertools import pairwise
 from typing import Any
 
 from tenure.core import bound
-from tenure.core.error import JobCancelled, JobFailed, JobNotFound
+from tenure.core.error import InvalidRequest, JobCancelled, JobFailed, JobNotFound
 from tenure.core.record import EventPage, JobPage, JobRecord, Scanned
 from tenure.wire import command as c
 from tenure.wire.format import shown
 from tenure.wire.speech import Call, Fields, Speech
+
+OFFSET_MAX = 10_000  # go on by the cursor from there
 
 
 def _found(found: list[JobRecord | None], asked_for: int | str) -> JobRecord:
@@ -67,7 +69,17 @@ def find(s: Speech, m: c.Find) -> Call:
         jobs = list(found.jobs) if m.packed else [s.record(job) for job in found.jobs]
         return {"jobs": jobs, "cursor": found.cursor}
 
-    return Call("find", (s.filter(m), m.limit, m.cursor), say)
+    return Call("find", (s.filter(m), m.limit, _place(m)), say)
+
+
+def _place(m: c.Find) -> str:
+    """Where the page begins. An offset is counted from the first job each time; the cursor goes on without."""
+    if not m.offset:
+        return m.cursor
+    if m.cursor:
+        raise InvalidRequest("offset", m.offset, "give either offset or cursor")
+    bound.whole(0, OFFSET_MAX)("offset", m.offset)
+    return f"+{m.offset}"
 
 
 def counts(s: Speech, m: c.OfQueue) -> Call:

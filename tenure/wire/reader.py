@@ -1,12 +1,14 @@
 """Reads commands: in one go by their structs, and field by field where that fails.
 
-Names in the other style (`runAt` for `run_at`), older names and unknown fields are found in the second reading, and
-whatever is wrong is named.
+Names in the other style (`runAt` for `run_at`), older names and unknown fields are found in the second reading, also
+in the parts of a command, and whatever is wrong is named. There a client of the older protocol may say null for every
+field that it could have left out.
 """
 
 from contextlib import suppress
 from functools import cache
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,6 +18,7 @@ from tenure.core.error import Error, InvalidRequest, Unsupported
 from tenure.wire.command import (
     COMMANDS,
     IN_FULL,
+    OLD_NAMES,
     UNSUPPORTED,
     AnyCommand,
     AnyInMessagePack,
@@ -36,6 +39,7 @@ class Reader:
         self._read = form.decoder(AnyInMessagePack if form is MSGPACK_FORMAT else AnyCommand)
         self._plain_jobs = form.decoder(Few[JustData])
         self._fields = form.decoder(dict[str, Raw])
+        self._list = form.decoder(Few[Raw])
         self._text = form.decoder(str)
         self._parts: dict[tuple[type[Struct], str], Any] = {}
         self.warnings: list[str] = []  # of the last command: what was ignored in it
@@ -66,7 +70,7 @@ class Reader:
             name = self._text(fields.pop("cmd"))
         except NONSENSE as error:
             raise InvalidRequest("cmd", body[:60], "it must be text") from error
-        kind = IN_FULL.get(name)
+        kind = IN_FULL.get(name if is_strict else OLD_NAMES.get(name, name))
         if name in UNSUPPORTED:
             raise Unsupported(name)
         if kind is None:
@@ -74,30 +78,32 @@ class Reader:
         found: Command = self.build(kind, fields, is_strict)
         return found
 
-    def build(self, kind: Any, fields: dict[str, Raw], is_strict: bool) -> Any:
-        """A struct from its fields, each read on its own."""
+    def build(self, kind: Any, fields: dict[str, Raw], is_strict: bool, prefix: str = "") -> Any:
+        """A struct from its fields, each read on its own. `prefix` is where it stands in the command, for errors."""
         known = {shown: own for own, shown in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)}
         values: dict[str, object] = {}
         for name, data in fields.items():
             own = find_name(name, known)
             if own is None:
                 if is_strict:
-                    raise InvalidRequest(name, "given", "there is no such field; " + nearest(name, known))
-                self.warnings.append(f"{name} is not known and was ignored")
+                    raise InvalidRequest(prefix + name, "given", "there is no such field; " + nearest(name, known))
+                self.warnings.append(f"{prefix}{name} is not known and was ignored")
                 continue
-            values[own] = self._part(kind, own, name, data)
+            if not is_strict and data == self._none and not _is_needed(kind, own):
+                continue
+            values[own] = self._part(kind, own, prefix + name, data, is_strict)
         try:
             return kind(**values)
         except TypeError:
             missing = [name for name in kind.__struct_fields__ if name not in values and _is_needed(kind, name)]
-            raise InvalidRequest(missing[0] if missing else "request", None, "it is needed") from None
+            raise InvalidRequest(prefix + missing[0] if missing else "request", None, "it is needed") from None
 
     def jobs(self, data: Raw) -> list[Any]:
         """Of a batch."""
         try:
             found: list[Any] = self._plain_jobs(data)
         except NONSENSE:
-            found = self._part(PushManyItems, "jobs", "jobs", data)  # each is read on its own
+            found = self._part(PushManyItems, "jobs", "jobs", data, True)  # each is read on its own
         return found
 
     def item(self, data: Raw, is_strict: bool) -> Item | Error:
@@ -110,14 +116,26 @@ class Reader:
             return InvalidRequest("jobs", bytes(data)[:60], f"each must be a map of text to values: {error}")
         return found
 
-    def _part(self, kind: type[Struct], own: str, name: str, data: Raw) -> Any:
+    def _part(self, kind: type[Struct], own: str, name: str, data: Raw, is_strict: bool) -> Any:
         decode = self._parts.get((kind, own))
         if decode is None:
             decode = self._parts[(kind, own)] = self.form.decoder(get_type_hints(kind, include_extras=True)[own])
         try:
             return decode(data)
         except NONSENSE as error:
+            of_one, of_each = _inner(kind, own)
+            with suppress(*NONSENSE):  # where it is no map, or no list of maps, the first error says what it must be
+                if of_one is not None:
+                    return self.build(of_one, self._fields(data), is_strict, f"{name}.")
+                if of_each is not None:
+                    return [
+                        None if each == self._none else self.build(of_each, fields, is_strict, f"{name}[{at}].")
+                        for at, (each, fields) in enumerate(self._maps(data))
+                    ]
             raise InvalidRequest(name, _said(self.form, data), str(error)) from error
+
+    def _maps(self, data: Raw) -> list[tuple[Raw, dict[str, Raw]]]:
+        return [(each, {} if each == self._none else self._fields(each)) for each in self._list(data)]
 
 
 def find_name(name: str, known: dict[str, str]) -> str | None:
@@ -129,6 +147,25 @@ def find_name(name: str, known: dict[str, str]) -> str | None:
     for tried in (snake, camel, ALIASES.get(snake, "")):
         if tried in known:
             return known[tried]
+    return None
+
+
+@cache
+def _inner(kind: type[Struct], own: str) -> tuple[type[Struct] | None, type[Struct] | None]:
+    """The struct that a field may hold, and that of which it may hold a list."""
+    hints = _members(get_type_hints(kind)[own])
+    of_each = [found for hint in hints if get_origin(hint) is list for found in _members(get_args(hint)[0])]
+    return _map_among(hints), _map_among(of_each)
+
+
+def _members(hint: Any) -> list[Any]:
+    return [hint] if get_origin(hint) not in (Union, UnionType) else list(get_args(hint))
+
+
+def _map_among(hints: list[Any]) -> type[Struct] | None:
+    for hint in hints:
+        if isinstance(hint, type) and issubclass(hint, Struct) and not hint.__struct_config__.array_like:
+            return hint
     return None
 
 

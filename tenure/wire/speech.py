@@ -21,7 +21,7 @@ from tenure.wire import value
 from tenure.wire.column import cut_column
 from tenure.wire.command import JobColumns
 from tenure.wire.format import Format, kept, nothing, shown
-from tenure.wire.option import CORE_NAMES, JustData, asked, split
+from tenure.wire.option import CORE_NAMES, JustData, asked, in_wire_terms, split
 from tenure.wire.piece import InOnePiece, packed_of
 from tenure.wire.reader import Reader
 
@@ -44,6 +44,7 @@ OF_OLD_STATE = {
     "active": ("running",),
     "waiting-children": ("blocked",),
 }
+ENDED_AS_FAILED = ("failed", "cancelled")  # both are said as failed in the older protocol
 Fields = dict[str, Any]
 
 
@@ -60,6 +61,7 @@ class Speech:
         self.reader = reader
         self.form: Format = reader.form
         self.is_old = is_old
+        self._null = reader.form.encode(None)
         self.now_ms = 0  # of the command that is being translated
         self._options: dict[tuple[object, ...], Options] = {}
         self._plain_options: dict[str, Options] = {}
@@ -106,6 +108,13 @@ class Speech:
             options["limit_keys"] = tuple(options["limit_keys"])
         return self.options(options), bound.make_extras(**extras) if extras else None
 
+    def is_given(self, data: Raw | UnsetType) -> bool:
+        """Whether a value was said; to a client of the older protocol null says nothing."""
+        return data is not UNSET and bool(data) and not (self.is_old and bytes(data) == self._null)
+
+    def payload(self, data: Raw, codec: str | UnsetType) -> bytes:
+        return kept(data, codec, self.form) if self.is_given(data) else nothing(codec, self.form)
+
     def batch(self, message: Any, jobs: list[Any]) -> tuple[Batch, dict[int, Error]]:
         """The jobs of a batch, and what is wrong with those that are left out of it."""
         if len(jobs) > bound.BATCH_ITEMS_MAX:  # before each is looked at
@@ -117,7 +126,7 @@ class Speech:
             if codec is UNSET:
                 payloads = [bytes(job.data) for job in jobs]
             else:
-                payloads = [kept(job.data, codec, self.form) for job in jobs]
+                payloads = [self.payload(job.data, codec) for job in jobs]
             return Batch(options, payloads, None if extras is None else [extras] * len(jobs), None), {}
         return self._mixed(shared, message.queue, jobs)
 
@@ -149,7 +158,7 @@ class Speech:
                 own = {**shared, **asked(item)}
                 options, extras = self.job(own, queue if item.queue is UNSET else item.queue)
                 codec = own.get("codec", UNSET)
-                payloads.append(kept(item.data, codec, self.form) if item.data else nothing(codec, self.form))
+                payloads.append(self.payload(item.data, codec))
             except Error as error:
                 wrong[at] = error
                 continue
@@ -196,7 +205,7 @@ class Speech:
         names = [which.state] if isinstance(which.state, str) else which.state
         states = 0
         for name in names:
-            for own in OF_OLD_STATE.get(name, (name,)):
+            for own in ENDED_AS_FAILED if self.is_old and name == "failed" else OF_OLD_STATE.get(name, (name,)):
                 if own and own not in STATE_CODES:
                     raise InvalidRequest("state", name, "it must be one of " + ", ".join(STATE_CODES))
                 states |= 1 << STATE_CODES[own] if own else 0
@@ -234,7 +243,7 @@ class Speech:
 
     def outcome(self, outcome: Outcome) -> Fields:
         if outcome.error is not None:
-            return error_fields(outcome.error)
+            return error_fields(in_wire_terms(outcome.error, ""))
         fields: Fields = {"ok": True, "id": outcome.id, "state": self.state(state.STATE_NAMES[outcome.state])}
         if outcome.duplicate:
             fields["duplicate"] = True
@@ -256,8 +265,27 @@ class Speech:
         return fields
 
     def each(self, answers: Answers) -> Fields:
+        """Item by item. In the older protocol, where clients do not look at each, those that were refused also stand
+        in `errors`."""
         results = [self.outcome(answers.item(at)) for at in range(len(answers))]
-        return {"ids": answers.ids, "results": results}
+        fields: Fields = {"ids": answers.ids, "results": results}
+        if self.is_old:
+            errors = [{**said, "index": at} for at, said in enumerate(results) if not said["ok"]]
+            if errors:
+                fields["errors"] = errors
+        return fields
+
+    def settled(self, answers: Answers) -> Fields:
+        """Of a batch that was settled. In the older protocol it is an error if any item was refused: to settle the
+        others again changes nothing."""
+        fields = self.each(answers)
+        if self.is_old:
+            fields["count"] = len(answers) - len(fields.get("errors", ()))
+            if "errors" in fields:
+                first = fields["errors"][0]
+                what = f"{len(fields['errors'])} of {len(answers)} items were refused"
+                fields.update(ok=False, code=first["code"], error=f"{what}; the first: {first['error']}")
+        return fields
 
 
 def error_fields(error: Error) -> Fields:

@@ -87,6 +87,7 @@ class WireContext(Wire):
     op: WireOpId | None
     connection: int
     durability: str
+    tokenless: bool = False
 
 
 def pack_context(context: Context) -> WireContext:

@@ -13,7 +13,7 @@ from tenure.core.record import LoadReport, StreamItem
 from tenure.core.request import Append, Batch, Claim, Extend, Failure, Load, Settle
 from tenure.wire import command as c
 from tenure.wire import value
-from tenure.wire.format import kept, nothing, shown
+from tenure.wire.format import kept, shown
 from tenure.wire.option import asked
 from tenure.wire.speech import Call, Fields, Speech, error_fields, merged, packed_answers
 
@@ -32,8 +32,7 @@ ORDERS = ("weighted", "strict")
 
 def push(s: Speech, m: c.Push) -> Call:
     options, extras = s.job(asked(m), m.queue)
-    payload = kept(m.data, m.codec, s.form) if m.data else nothing(m.codec, s.form)
-    return Call("enqueue", (Batch(options, [payload], None if extras is None else [extras]),), s.one)
+    return Call("enqueue", (Batch(options, [s.payload(m.data, m.codec)], None if extras is None else [extras]),), s.one)
 
 
 def push_many(s: Speech, m: c.PushMany | c.PushManyItems) -> Call:
@@ -210,7 +209,7 @@ def _followups(s: Speech, m: c.Followups | None) -> Batch | None:
 
 
 def _result(s: Speech, result: Raw | UnsetType, codec: str | UnsetType = UNSET) -> bytes | None:
-    return None if result is UNSET else kept(result, codec, s.form, "result")
+    return kept(result, codec, s.form, "result") if isinstance(result, Raw) and s.is_given(result) else None
 
 
 def ack(s: Speech, m: c.Ack) -> Call:
@@ -230,10 +229,11 @@ def ack_many(s: Speech, m: c.AckMany) -> Call:
     need_few("items", m.items)
     if m.ids:
         tokens = m.tokens if m.token is None else [m.token] * len(m.ids)
-        return Call("settle", (Settle(state.SETTLE_COMPLETE, m.ids, tokens),), packed_answers)
+        say = s.settled if s.is_old else packed_answers
+        return Call("settle", (Settle(state.SETTLE_COMPLETE, m.ids, tokens),), say)
     results = [_result(s, item.result) for item in m.items]
     settle = Settle(state.SETTLE_COMPLETE, [item.id for item in m.items], _tokens(m.items), results)
-    return Call("settle", (settle,), s.each)
+    return Call("settle", (settle,), s.settled)
 
 
 def _failure(s: Speech, m: Any) -> Failure:
@@ -251,7 +251,7 @@ def fail_many(s: Speech, m: c.FailMany) -> Call:
     need_few("items", m.items)
     failures = [_failure(s, item) for item in m.items]
     settle = Settle(state.SETTLE_FAIL, [item.id for item in m.items], _tokens(m.items), None, failures)
-    return Call("settle", (settle,), s.each)
+    return Call("settle", (settle,), s.settled)
 
 
 def release(verb: int) -> Callable[[Speech, Any], Call]:

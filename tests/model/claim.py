@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tenure.core.job import LEASE_DEFAULT_MS
 from tenure.core.request import Claim
-from tenure.core.state import CLAIM, READY, RUNNING
+from tenure.core.state import CLAIM, READY, RUNNING, SETTLE_CANCEL
 from tenure.core.tenant import Context
 from tests.model.fairness import Fairness
 from tests.model.limit import take_tokens
@@ -131,12 +131,16 @@ def lease(world: World, context: Context, wish: Claim, job: Job, token: bytes) -
         token,
         wish.worker,
         context.connection,
+        context.principal,
         length_ms,
         world.served + length_ms,
         world.served + timeout_ms if timeout_ms else None,
         world.last_lease,
     )
-    job.tokens.append((token, context.connection))
+    if job.last is not None and job.last.verb > SETTLE_CANCEL:
+        job.was_lost = True
+    job.tokens.append(token)
+    job.last_connection, job.last_principal = context.connection, context.principal
     job.worker = wish.worker
     job.keeps_slot = False
     job.started_at = world.at

@@ -228,7 +228,7 @@ class Model:
         world.waiters.clear()
         world.watches.clear()
         for job in (*world.jobs.values(), *world.graves.values()):
-            job.tokens = [(token, 0) for token, _ in job.tokens]
+            job.last_connection = 0
             if job.lease is not None:
                 job.lease.connection = 0
         world.standing = {}

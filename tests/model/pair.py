@@ -66,7 +66,7 @@ class Pair:
         self.cursors = dict.fromkeys(tenants, "")
         self.next: Now | None = None  # what the last tick answered
         self.early: list[tuple[int, object]] = []  # answers that came while something else was waited for
-        self.granted: list[tuple[int, bytes, int]] = []  # every lease ever: id, token, connection
+        self.granted: list[tuple[int, bytes]] = []  # every lease ever: id, token
 
     @property
     def now(self) -> Now:
@@ -123,7 +123,6 @@ class Pair:
     def restarted(self) -> None:
         """Waits, watches and connections have ended with the engine that was lost."""
         self.note_longer(self.model.restart())
-        self.granted = [(id, token, 0) for id, token, _ in self.granted]
         self.history.waiting.clear()
         self.tick()
 
@@ -201,7 +200,7 @@ class Pair:
         job = self.model.world.jobs.get(id)
         if job is None or job.lease is None:
             return
-        self.granted.append((id, answer.token, job.lease.connection))
+        self.granted.append((id, answer.token))
         told = (answer.payloads[at], answer.tenants[at], answer.attempts[at], answer.lease_until[at])
         same(f"claimed {id}", told, (job.payload, job.tenant, job.attempt, self.model.world.shown_deadline(job.lease)))
         same(f"task of {id}", answer.options[at].task, job.task)
@@ -315,9 +314,10 @@ class Pair:
         )
 
     def token_of(self, context: Context, order: Settle, at: int) -> bytes:
+        """The token that was said, or that of the last lease if none was."""
         if order.tokens is not None:
             return order.tokens[at]
-        held = [token for id, token, where in self.granted if id == order.ids[at] and where == context.connection]
+        held = [token for id, token in self.granted if id == order.ids[at]]
         return held[-1] if held else b""
 
     def extend(self, context: Context, order: Extend) -> object:

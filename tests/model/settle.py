@@ -3,6 +3,8 @@
 from tenure.core import retry, state
 from tenure.core.answer import Outcome
 from tenure.core.error import (
+    TOKEN_AMBIGUOUS,
+    TOKEN_NOT_HELD,
     AlreadySettled,
     Error,
     InvalidRequest,
@@ -83,11 +85,15 @@ def holder(world: World, mint: Mint, context: Context, id: int, token: bytes | N
         raise JobNotFound(id)
     if token is not None:
         return job, token
-    held = [each for each, connection in job.tokens if connection == context.connection]
-    last = job.tokens[-1][1] if job.tokens else 0
-    if not context.connection or last != context.connection or len(held) != 1:
-        raise InvalidRequest("token", None, "it may be left out only where one lease of the job was claimed")
-    return job, held[0]
+    is_same_connection = context.connection != 0 and job.last_connection == context.connection
+    is_same_principal = context.tokenless and context.principal != "" and job.last_principal == context.principal
+    if not job.tokens or not (is_same_connection or is_same_principal):
+        if context.tokenless:
+            raise LeaseLost(id, TOKEN_NOT_HELD)
+        raise InvalidRequest("token", None, "only the connection that claimed the job may leave it out")
+    if job.was_lost:
+        raise LeaseLost(id, TOKEN_AMBIGUOUS)
+    return job, job.tokens[-1]
 
 
 def confirm(world: World, context: Context, id: int, token: bytes, verb: int) -> None:
@@ -105,7 +111,7 @@ def answer_late(mint: Mint, job: Job, token: bytes, verb: int) -> Outcome:
     """What a token hears that is not the live one. How the last lease ended is kept, a worker's word also while another
     lease runs."""
     last = job.last
-    is_latest = bool(job.tokens) and job.tokens[-1][0] == token
+    is_latest = bool(job.tokens) and job.tokens[-1] == token
     if last is None or last.token != token or not (is_latest or last.verb <= SETTLE_CANCEL):
         raise LeaseLost(job.id, "superseded" if mint.is_genuine(token) else "unknown")
     if last.verb == SETTLE_CANCELLED:

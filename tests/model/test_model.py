@@ -29,7 +29,8 @@ from tests.model.wish import TENANTS, Item, Wish
 
 tenants = st.sampled_from(TENANTS)
 JOBS_MAX = 30
-connections = st.sampled_from((0, 1, 2))
+connections = st.sampled_from((0, 1, 2, 3))
+PRINCIPALS = ("", "one", "one", "two")  # by connection
 
 
 def has_leases(machine: Any) -> bool:
@@ -121,7 +122,7 @@ class Machine(RuleBasedStateMachine):
         self.claim_anything(n, 0)
         if after_ms:
             self.pair.advance(after_ms, after_ms)
-        mine = [(id, token) for id, token, _ in self.pair.granted[-n:]]
+        mine = self.pair.granted[-n:]
         order = Settle(verb, [id for id, _ in mine], [token for _, token in mine])
         self.do("settle", self.context("a", False, ("*",)), order)
 
@@ -165,20 +166,39 @@ class Machine(RuleBasedStateMachine):
         tenant=tenants,
         place=st.integers(0, 40),
         connection=connections,
-        how=st.sampled_from(("no token", "no token", "forged", "mixed", "own tenant")),
+        how=st.sampled_from(("forged", "mixed", "own tenant")),
     )
     def settle_wrongly(self, verb: int, tenant: str, place: int, connection: int, how: str) -> None:
-        """Without a token, with an invented one, with another job's, for another tenant."""
+        """With an invented token, with another job's, for another tenant."""
         [id], [token] = self.leases([place])
         context = self.context(tenant, False, (), connection)
-        tokens: list[bytes] | None = [token]
-        if how == "no token":
-            tokens = None
-        elif how == "forged":
+        tokens = [token]
+        if how == "forged":
             tokens = [token[:-1] + bytes([token[-1] ^ 1])]
         elif how == "mixed":
             tokens = self.leases([place + 1])[1]
         self.do("settle", context, Settle(verb, [id], tokens))
+
+    @precondition(has_leases)
+    @rule(
+        verb=st.sampled_from((SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_SNOOZE, SETTLE_CANCEL)),
+        place=st.integers(0, 40),
+        connection=connections,
+        tokenless=st.booleans(),
+        how=st.sampled_from(("settle", "settle", "settle", "extend", "append")),
+        own=st.booleans(),
+    )
+    def leave_out_the_token(self, verb: int, place: int, connection: int, tokenless: bool, how: str, own: bool) -> None:
+        [id], _ = self.leases([place])
+        job = self.pair.model.world.jobs.get(id)
+        tenant = job.tenant if own and job is not None else "a"
+        context = Context(tenant, (), PRINCIPALS[connection], connection=connection, tokenless=tokenless)
+        if how == "settle":
+            self.do("settle", context, Settle(verb, [id], None))
+        elif how == "extend":
+            self.do("extend", context, Extend([id], None, 0))
+        else:
+            self.do("append", context, Append(request.EMIT, id, None, 0, "", b"data"))
 
     @precondition(has_leases)
     @rule(places=wish.places, lease_ms=st.sampled_from((0, 1_000, 20_000)), kind=st.sampled_from((0, 1, 2, 3, 4)))
@@ -260,7 +280,7 @@ class Machine(RuleBasedStateMachine):
         """The same operation id once more; from another tenant it is an operation of its own."""
         verb, context, order = self.repeatable[-1 - place % len(self.repeatable)]
         if foreign:
-            context = Context(tenant, context.tenants, op=context.op, connection=context.connection)
+            context = Context(tenant, context.tenants, context.principal, op=context.op, connection=context.connection)
         getattr(self.pair, verb)(context, order)
 
     @rule()
@@ -311,7 +331,7 @@ class Machine(RuleBasedStateMachine):
         if op:
             self.counters[tenant] += 1
             op_id = OpId(f"session of {tenant}", self.counters[tenant])
-        return Context(tenant, tenants, op=op_id, connection=connection)
+        return Context(tenant, tenants, PRINCIPALS[connection], op=op_id, connection=connection)
 
     def batch(self, tenant: str, items: list[Item], atomic: bool) -> Batch:
         jobs = self.pair.model.world.jobs.values()
@@ -335,7 +355,7 @@ class Machine(RuleBasedStateMachine):
             if place % 13 == 12:
                 id, token = 1_000_000 + place, known[-1][1] if place % 2 else b"?" * 20
             else:
-                id, token, _ = known[-1 - place % 13 % len(known)]
+                id, token = known[-1 - place % 13 % len(known)]
             ids.append(id)
             tokens.append(token)
         return ids, tokens

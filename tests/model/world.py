@@ -76,6 +76,7 @@ class Lease:
     token: bytes
     worker: str
     connection: int
+    principal: str
     length_ms: int
     deadline: int  # served
     timeout_at: int | None  # served
@@ -135,7 +136,10 @@ class Job:
     is_doomed: bool = False  # somebody asked for its removal while it was still needed
     lease: Lease | None = None
     last: Settlement | None = None  # how the last lease that is over ended
-    tokens: list[tuple[bytes, int]] = field(default_factory=list)  # of all its leases, each with its connection
+    tokens: list[bytes] = field(default_factory=list)  # of all its leases
+    last_connection: int = 0  # of whoever claimed it last
+    last_principal: str = ""
+    was_lost: bool = False  # a lease before the last one ended without its holder's word
     worker: str = ""
     result: bytes | None = None
     reason: str = ""

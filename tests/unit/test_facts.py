@@ -9,7 +9,7 @@ from tenure.core.fact import SideFact
 from tenure.core.job import Options
 from tenure.core.record import Ended, Failed, Progress
 from tenure.engine.facts import RowReader, Rows, read_side, side_fact
-from tenure.engine.job import ASIDE, Job
+from tenure.engine.job import ASIDE, Job, Lease
 from tenure.engine.world import World
 
 NOW = 1_700_000_000_000
@@ -77,3 +77,39 @@ def test_key(until: int, fact: SideFact | None) -> None:
     found = read_again(w, job)
     assert (found.key, found.key_until) == ("order-1", until)
     assert (found.side is None) == (fact is None)
+
+
+def leased(w: World, principals: tuple[str, ...]) -> bytes:
+    """The rows of a job for each, with a lease that the principal claimed."""
+    out = BytesWriter()
+    rows = Rows(out, NOW)
+    for at, principal in enumerate(principals):
+        job = Job(5 + at, w.spec("default", Options()), b"p", NOW, 0, 0)
+        job.lease = Lease(30_000, 1 + at, b"token", "worker", 30_000, 0, principal)
+        rows.add(job, True)
+    rows.finish()
+    return out.getvalue()
+
+
+def principals_of(data: bytes) -> list[str]:
+    w = World(bytes(32), 1, NOW, 0)
+    reader = RowReader(w)
+    reader.read(data)
+    for id in range(5, 5 + len(reader.leases())):
+        job = w.index.get(id)
+        assert job is not None
+        assert job.lease is not None
+        assert (job.lease.token, job.lease.worker) == (b"token", "worker")
+    return [lease.principal for lease in reader.leases()]
+
+
+@pytest.mark.parametrize("principals", [("shop",), ("shop", "", "mill"), ("", "shop")])
+def test_principal_of_a_lease(principals: tuple[str, ...]) -> None:
+    assert principals_of(leased(World(bytes(32), 1, NOW, 0), principals)) == list(principals)
+
+
+def test_rows_of_version_1_have_no_principals() -> None:
+    w = World(bytes(32), 1, NOW, 0)
+    old, new = leased(w, ("", "")), leased(w, ("shop", "mill"))
+    assert new.startswith(old)
+    assert principals_of(old) == ["", ""]

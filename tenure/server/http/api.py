@@ -25,6 +25,7 @@ from tenure.server.http.stream import Follower
 from tenure.wire import command as c
 from tenure.wire import limit
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
+from tenure.wire.option import in_wire_terms
 from tenure.wire.reader import Reader
 from tenure.wire.speech import Call, Fields, Speech
 
@@ -90,7 +91,7 @@ class Api:
         except Refusal as refusal:
             made = refuse(refusal, form)
         except Error as error:
-            made = say_error(error, form)
+            made = say_error(in_wire_terms(error, label), form)
         except Exception as error:
             log.exception("%s failed", label)
             made = say_error(Internal(f"{label} failed: {type(error).__name__}; see the server's log"), form)

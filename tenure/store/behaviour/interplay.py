@@ -1,6 +1,6 @@
 """Where two promises meet: groups with limits and tasks, keys with expiry, replay with slots that are still held."""
 
-from tenure.core.error import AlreadySettled, Conflict, InvalidRequest, JobCancelled, LeaseLost
+from tenure.core.error import TOKEN_AMBIGUOUS, AlreadySettled, Conflict, InvalidRequest, JobCancelled, LeaseLost
 from tenure.core.limit import Rate
 from tenure.core.request import CANCEL, DELAY, DISCARD, PRIORITY, REMOVE, REPLAY
 from tenure.core.retry import FIXED, Backoff
@@ -240,7 +240,7 @@ async def connection_that_lost_its_lease_must_name_the_token(rig: Rig) -> None:
     second = await rig.claim_one(connection=8)
     error_of(await rig.settle(SETTLE_COMPLETE, [id], None, connection=7), 0, InvalidRequest, field="token")
     assert await rig.state(id) == "running"
-    assert not (await rig.settle(SETTLE_COMPLETE, [id], None, connection=8)).errors()
+    error_of(await rig.settle(SETTLE_COMPLETE, [id], None, connection=8), 0, LeaseLost, reason=TOKEN_AMBIGUOUS)
     await rig.complete(second)
 
 

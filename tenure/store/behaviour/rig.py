@@ -168,9 +168,15 @@ class Rig:
     # Enqueue
 
     def context(
-        self, tenant: str = ACME, tenants: tuple[str, ...] = (), op: OpId | None = None, connection: int = 0
+        self,
+        tenant: str = ACME,
+        tenants: tuple[str, ...] = (),
+        op: OpId | None = None,
+        connection: int = 0,
+        principal: str = "",
+        tokenless: bool = False,
     ) -> Context:
-        return Context(tenant, tenants, op=op, connection=connection)
+        return Context(tenant, tenants, principal, op=op, connection=connection, tokenless=tokenless)
 
     async def submit(
         self,
@@ -247,21 +253,27 @@ class Rig:
         tenants: tuple[str, ...] = (),
         op: OpId | None = None,
         connection: int = 0,
+        principal: str = "",
         **fields: object,
     ) -> list[Leased]:
         """`fields` are those of `make_claim`: queues, wait_ms, worker, tasks, max_bytes, lease_ms, strict."""
         claim = make_claim(**{"n": n, **fields})
-        return leased_of(await self.store.claim(self.context(tenant, tenants, op, connection), claim, self.now()))
+        context = self.context(tenant, tenants, op, connection, principal)
+        return leased_of(await self.store.claim(context, claim, self.now()))
 
-    async def claim_one(self, *, tenant: str = ACME, connection: int = 0, **fields: object) -> Leased:
-        leased = await self.claim(1, tenant=tenant, tenants=(), op=None, connection=connection, **fields)
+    async def claim_one(
+        self, *, tenant: str = ACME, connection: int = 0, principal: str = "", **fields: object
+    ) -> Leased:
+        leased = await self.claim(
+            1, tenant=tenant, tenants=(), op=None, connection=connection, principal=principal, **fields
+        )
         assert len(leased) == 1, "there was nothing to claim"
         return leased[0]
 
     async def claim_all(self, **fields: object) -> list[Leased]:
         """One claim after the other, a job at a time: the order of the line."""
         leased: list[Leased] = []
-        while one := await self.claim(1, tenant=ACME, tenants=(), op=None, connection=0, **fields):
+        while one := await self.claim(1, tenant=ACME, tenants=(), op=None, connection=0, principal="", **fields):
             leased += one
         return leased
 
@@ -278,7 +290,9 @@ class Rig:
         tenants: tuple[str, ...] = (),
         **fields: object,
     ) -> "asyncio.Task[list[Leased]]":
-        claim = self.claim(n, tenant=tenant, tenants=tenants, op=None, connection=0, wait_ms=wait_ms, **fields)
+        claim = self.claim(
+            n, tenant=tenant, tenants=tenants, op=None, connection=0, principal="", wait_ms=wait_ms, **fields
+        )
         return await self.start(claim)
 
     # Settle
@@ -292,6 +306,8 @@ class Rig:
         tenant: str = ACME,
         op: OpId | None = None,
         connection: int = 0,
+        principal: str = "",
+        tokenless: bool = False,
         results: list[bytes | None] | None = None,
         failures: list[Failure] | None = None,
         followups: list[Batch | None] | None = None,
@@ -299,7 +315,8 @@ class Rig:
         pause_key: str = "",
     ) -> Answers:
         settle = Settle(verb, ids, tokens, results, failures, followups, delay_ms, pause_key)
-        answers = await self.store.settle(self.context(tenant, op=op, connection=connection), settle, self.now())
+        context = self.context(tenant, op=op, connection=connection, principal=principal, tokenless=tokenless)
+        answers = await self.store.settle(context, settle, self.now())
         assert len(answers) == len(ids), f"{len(ids)} jobs, {len(answers)} answers"
         return answers
 

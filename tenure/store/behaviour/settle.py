@@ -4,6 +4,8 @@ import msgspec
 
 from tenure.core.bound import FOLLOWUPS_MAX, PAYLOAD_BYTES_DEFAULT
 from tenure.core.error import (
+    TOKEN_AMBIGUOUS,
+    TOKEN_NOT_HELD,
     AlreadySettled,
     DependencyNotFound,
     InvalidRequest,
@@ -12,7 +14,7 @@ from tenure.core.error import (
     LeaseLost,
     PayloadTooLarge,
 )
-from tenure.core.request import CANCEL, DISCARD, LOG, REMOVE, Append, Extend
+from tenure.core.request import CANCEL, DISCARD, LOG, PROGRESS, REMOVE, REPLAY, Append, Extend
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import (
     COMPLETED,
@@ -285,13 +287,111 @@ async def token_may_not_be_left_out_without_a_connection(rig: Rig) -> None:
 
 
 @behaviour(6, rulings=(22,))
-async def token_may_not_be_left_out_after_two_leases_on_one_connection(rig: Rig) -> None:
-    id = await rig.enqueue()
-    first = await rig.claim_one(connection=7)
-    await rig.release(first)
+async def token_may_be_left_out_when_the_holder_settled_every_earlier_lease(rig: Rig) -> None:
+    id = await rig.enqueue(backoff=Backoff(FIXED, 0))
+    for verb in (SETTLE_FAIL, SETTLE_RELEASE, SETTLE_SNOOZE, SETTLE_COMPLETE):
+        await rig.claim_one(connection=7)
+        answers = await rig.settle(verb, [id], None, connection=7)
+        assert answers.item(0).error is None
+    assert await rig.state(id) == "completed"
+
+
+@behaviour(6, rulings=(22,))
+async def token_is_needed_once_an_earlier_lease_expired(rig: Rig) -> None:
+    id = await rig.enqueue(backoff=Backoff(FIXED, 0))
+    await rig.claim_one(connection=7)
+    await rig.advance(LEASE_MS)
     second = await rig.claim_one(connection=7)
-    error_of(await rig.settle(SETTLE_COMPLETE, [id], None, connection=7), 0, InvalidRequest, field="token")
-    await rig.complete(second)
+    for verb in VERBS:
+        answers = await rig.settle(verb, [id], None, connection=7)
+        error_of(answers, 0, LeaseLost, job=id, reason=TOKEN_AMBIGUOUS)
+    await rig.settle_one(SETTLE_RELEASE, second)
+    third = await rig.claim_one(connection=7)
+    error_of(await rig.settle(SETTLE_COMPLETE, [id], None, connection=7), 0, LeaseLost, reason=TOKEN_AMBIGUOUS)
+    await rig.complete(third)
+
+
+@behaviour(6)
+async def client_without_tokens_settles_on_any_connection_of_its_principal(rig: Rig) -> None:
+    for verb in VERBS:
+        id = await rig.enqueue()
+        await rig.claim_one(connection=7, principal="shop")
+        answers = await rig.settle(verb, [id], None, connection=8, principal="shop", tokenless=True)
+        assert answers.item(0).error is None
+        assert await rig.state(id) != "running"
+        await rig.change_one(REMOVE, id)
+
+
+@behaviour(6)
+async def client_without_tokens_renews_and_reports_on_any_connection_of_its_principal(rig: Rig) -> None:
+    id = await rig.enqueue()
+    await rig.claim_one(connection=7, principal="shop")
+    context = rig.context(connection=8, principal="shop", tokenless=True)
+    await rig.advance(1_000)
+    assert (await rig.store.extend(context, Extend([id]), rig.now())).lease_until == [rig.wall_ms + LEASE_MS]
+    assert await rig.store.append(context, Append(PROGRESS, id, None, 10), rig.now()) == 10
+
+
+@behaviour(6)
+async def client_without_tokens_settles_nothing_that_others_claimed(rig: Rig) -> None:
+    id = await rig.enqueue()
+    error_of(
+        await rig.settle(SETTLE_COMPLETE, [id], None, principal="shop", tokenless=True),
+        0,
+        LeaseLost,
+        reason=TOKEN_NOT_HELD,
+    )
+    leased = await rig.claim_one(connection=7, principal="shop")
+    for principal in ("other", ""):
+        answers = await rig.settle(SETTLE_COMPLETE, [id], None, connection=8, principal=principal, tokenless=True)
+        error_of(answers, 0, LeaseLost, job=id, reason=TOKEN_NOT_HELD)
+    answers = await rig.settle(SETTLE_COMPLETE, [id], None, principal="shop", tokenless=True, tenant=GLOBEX)
+    error_of(answers, 0, JobNotFound, job=id)
+    answers = await rig.settle(SETTLE_COMPLETE, [id], None, connection=8, principal="shop")
+    error_of(answers, 0, InvalidRequest, field="token")
+    await rig.complete(leased)
+
+
+@behaviour(6)
+async def client_without_tokens_cannot_settle_once_a_lease_was_lost(rig: Rig) -> None:
+    for how in ("expired", "timed out", "discarded"):
+        id = await rig.enqueue(backoff=Backoff(FIXED, 0), **({"timeout_ms": 5_000} if how == "timed out" else {}))
+        await rig.claim_one(connection=7, principal="shop")
+        if how == "discarded":
+            await rig.change_one(DISCARD, id)
+            await rig.change_one(REPLAY, id)
+        else:
+            await rig.advance(LEASE_MS if how == "expired" else 5_000)
+        leased = await rig.claim_one(connection=7, principal="shop")
+        assert leased.id == id
+        for connection in (7, 8):
+            answers = await rig.settle(
+                SETTLE_COMPLETE, [id], None, connection=connection, principal="shop", tokenless=True
+            )
+            error_of(answers, 0, LeaseLost, job=id, reason=TOKEN_AMBIGUOUS)
+        assert await rig.state(id) == "running"
+        await rig.complete(leased)
+
+
+@behaviour(6)
+async def client_without_tokens_hears_that_its_job_was_cancelled(rig: Rig) -> None:
+    id = await rig.enqueue()
+    await rig.claim_one(connection=7, principal="shop")
+    await rig.change_one(CANCEL, id)
+    answers = await rig.settle(SETTLE_COMPLETE, [id], None, connection=8, principal="shop", tokenless=True)
+    error_of(answers, 0, JobCancelled, job=id)
+
+
+@behaviour(6)
+async def empty_token_in_a_batch_is_none(rig: Rig) -> None:
+    one, two = await rig.enqueue_ids([b"1", b"2"])
+    first = await rig.claim_one(connection=7, principal="shop")
+    await rig.claim_one(connection=7, principal="shop")
+    answers = await rig.settle(
+        SETTLE_COMPLETE, [one, two], [first.token, b""], connection=8, principal="shop", tokenless=True
+    )
+    assert not answers.errors()
+    assert await rig.states(one, two) == ["completed", "completed"]
 
 
 @behaviour(6, rulings=(22,))

@@ -41,7 +41,7 @@ class TenureStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Rows that were refused are told in the log: raising would stop the query at the same batch for ever."""
-        publish(self.writing.place, cast("list[Written | None]", messages))
+        publish(self.writing.place, cast("list[Written | None]", messages), is_stream=True)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         written = [message for message in cast("list[Written | None]", messages) if message is not None]

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import signal
 import threading
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,8 +14,9 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tenure.client.remote import size_of
-from tenure.core.error import InvalidRequest, Overloaded, PayloadTooLarge
+from tenure.core.error import Conflict, InvalidRequest, Overloaded, PayloadTooLarge
 from tenure.core.record import LoadReport
+from tenure.core.request import PUBLISH, Load
 from tenure.spark import load_report
 from tenure.spark.load import Written, publish, stage_rows
 from tenure.spark.option import read_writing
@@ -226,6 +228,71 @@ def test_load_published_by_another_run_meanwhile_is_not_doubled(shop: Shop) -> N
     assert shop.count() == {"ready": 5}
 
 
+def test_load_written_again_with_other_rows_is_an_error(shop: Shop) -> None:
+    """Whichever writer learns of the first one late or early: while it stages, or when it publishes."""
+    write_all(shop, [[orders(0, 20)]], **ORDERS, loadId="l6")
+    early = writer_of(shop, orders(0, 1), **ORDERS, loadId="l6")
+    for rows, words in ((orders(0, 19), "20 rows, now 19"), (orders(1, 20), "other keys"), (orders(0, 0), "now 0")):
+        with pytest.raises(Conflict, match=words) as caught:
+            early.commit([early.write(iter([rows]))])
+        assert "under another loadId" in caught.value.message
+    assert counts(report_of(shop, "l6")) == (20, 20, 0)
+
+
+def test_load_published_by_another_run_with_other_rows_meanwhile_is_an_error(shop: Shop) -> None:
+    one = writer_of(shop, orders(0, 1), **ORDERS, loadId="l7")
+    two = writer_of(shop, orders(0, 1), **ORDERS, loadId="l7")
+    messages = one.write(iter([orders(0, 5)])), two.write(iter([orders(5, 5)]))
+    one.commit([messages[0]])
+    with pytest.raises(Conflict, match="other keys"):
+        two.commit([messages[1]])
+    assert shop.count() == {"ready": 5}
+
+
+def test_load_written_again_with_other_content_of_the_same_keys_is_an_error(shop: Shop) -> None:
+    write_all(shop, [[orders(0, 3)]], **ORDERS, loadId="l8")
+    other = orders(0, 3).set_column(1, "amount", pa.array([9.0, 9.0, 9.0]))
+    with pytest.raises(Conflict, match="the same keys with other content"):
+        write_all(shop, [[other]], **ORDERS, loadId="l8")
+    with pytest.raises(Conflict, match="the same keys with other content"):
+        write_all(shop, [[orders(0, 3)]], **{**ORDERS, "queue": "elsewhere"}, loadId="l8")
+    write_all(shop, [[orders(0, 3)]], **ORDERS, loadId="l8")
+
+
+def test_load_is_the_same_however_its_rows_are_ordered_and_divided(shop: Shop) -> None:
+    batch = orders(0, 100)
+    columns = {"priorityColumn": "n", "groupColumn": "order_id"}
+    write_all(shop, [[batch]], **ORDERS, **columns, loadId="l9")
+    shuffled = batch.take(pa.array([at * 37 % 100 for at in range(100)]))
+    pieces = [[shuffled.slice(0, 30), shuffled.slice(30, 1)], [shuffled.slice(0, 0)], [shuffled.slice(31)]]
+    write_all(shop, pieces, **ORDERS, **columns, loadId="l9")
+    assert counts(report_of(shop, "l9")) == (100, 100, 0)
+    swapped = batch.set_column(2, "n", batch.column("n").take(pa.array([1, 0, *range(2, 100)])))
+    with pytest.raises(Conflict, match="other content"):
+        write_all(shop, [[swapped]], **ORDERS, **columns, loadId="l9")
+
+
+def test_load_of_a_build_that_kept_no_digest_is_told_by_its_number_of_rows(shop: Shop) -> None:
+    writing = read_writing(shop.options(**ORDERS), is_stream=False)
+    message = stage_rows(writing, "l10", 0, [orders(0, 10)])
+    with shop.client() as client:
+        client.load(Load(PUBLISH, "l10", parts={0: message.writing}))
+    write_all(shop, [[orders(5, 10)]], **ORDERS, loadId="l10")
+    with pytest.raises(Conflict, match="10 rows, now 9"):
+        write_all(shop, [[orders(0, 9)]], **ORDERS, loadId="l10")
+
+
+def test_digest_of_a_load_outlives_a_restart(serve: Any) -> None:
+    served = serve()
+    shop = Shop(served.url, "default")
+    write_all(shop, [[orders(0, 10)]], **ORDERS, loadId="l11")
+    served.stop(signal.SIGKILL)
+    served.start()
+    write_all(shop, [[orders(0, 10)]], **ORDERS, loadId="l11")
+    with pytest.raises(Conflict, match="other keys"):
+        write_all(shop, [[orders(1, 10)]], **ORDERS, loadId="l11")
+
+
 def test_rows_of_another_load_are_duplicates_by_their_keys(shop: Shop) -> None:
     write_all(shop, [[orders(0, 10)]], **ORDERS, loadId="a")
     write_all(shop, [[orders(5, 10)]], **ORDERS, loadId="b")
@@ -333,6 +400,23 @@ def test_batch_that_is_written_again_adds_nothing(shop: Shop) -> None:
         publish(writing.place, [stage_rows(writing, name_load("query", 7), 0, [orders(0, 10)])])
     assert shop.count() == {"ready": 10}
     assert counts(report_of(shop, "query-7")) == (10, 10, 0)
+
+
+def test_batch_with_other_rows_stops_the_query_and_other_content_is_told(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch that is computed again may have other content (a time of day): an error would stop the query for ever."""
+    writing = read_writing(shop.options(**ORDERS), is_stream=True)
+
+    def write(rows: pa.RecordBatch) -> None:
+        publish(writing.place, [stage_rows(writing, name_load("q", 0), 0, [rows])], is_stream=True)
+
+    write(orders(0, 10))
+    write(orders(0, 10).set_column(1, "amount", pa.array([1.0] * 10)))
+    assert "the same keys with other content" in caplog.text
+    with pytest.raises(Conflict, match="other keys"):
+        write(orders(10, 10))
+    assert shop.count() == {"ready": 10}
 
 
 def test_stream_writer_outside_of_spark_says_what_it_misses(shop: Shop) -> None:

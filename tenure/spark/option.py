@@ -19,10 +19,12 @@ from tenure.core.job import ATTEMPTS_DEFAULT, Options
 from tenure.core.tenant import ANY_TENANT, DEFAULT_TENANT
 from tenure.lake.schema import TABLES
 from tenure.spark.token import TOKEN_VARIABLE
+from tenure.spark.value import NAN_ERROR, NAN_KEEP, NAN_NULL
 
 SERVERS: Final = ("tenure", "tenure+tls", "tenure+unix")
 HISTORIES: Final = ("events", "attempts")  # tables that have offsets, and can be streamed
 CODECS: Final = ("json", "msgpack")
+NANS: Final = (NAN_ERROR, NAN_NULL, NAN_KEEP)
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 NUMBER_MAX: Final = 2**62
@@ -67,6 +69,7 @@ KNOWN: Final = {
         Known("payload", WRITES),
         Known("payloadColumns", WRITES),
         Known("codec", WRITES),
+        Known("nan", WRITES),
         Known("schemaVersion", WRITES),
         Known("priority", WRITES),
         Known("delay", WRITES),
@@ -128,6 +131,7 @@ class Writing(msgspec.Struct, frozen=True):
     priority_column: str = ""
     run_at_column: str = ""
     group_column: str = ""
+    nan: str = NAN_ERROR
 
     def job_options(self, priority: int | None = None) -> Options:
         """What all rows share, checked by the rules of the contract."""
@@ -339,9 +343,17 @@ def read_writing(options: Mapping[str, str], is_stream: bool) -> Writing:
         given.text("priorityColumn"),
         given.text("runAtColumn"),
         given.text("groupColumn"),
+        _nan(given),
     )
     writing.job_options()  # what is wrong with it is said before a row is read
     return writing
+
+
+def _nan(given: Given) -> str:
+    if given.text("payload") and given.text("nan"):
+        raise InvalidRequest("nan", given.text("nan"), "payload is taken as it stands; leave it out")
+    default = NAN_KEEP if given.text("codec") == "msgpack" else NAN_ERROR
+    return given.one_of("nan", default, (NAN_ERROR, NAN_NULL) if default == NAN_ERROR else NANS)
 
 
 def _priority(given: Given) -> int:

@@ -10,7 +10,6 @@ Columns are turned to Python as a whole and encoded by one encoder, a struct a r
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from itertools import starmap
 from typing import Any, Final, NamedTuple
 
@@ -37,6 +36,7 @@ from tenure.core.job import Extras, Options
 from tenure.core.packed import Packed, Texts, ends_of, pack_texts
 from tenure.core.request import Batch
 from tenure.spark.option import Writing
+from tenure.spark.value import values_of
 
 WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
 KEY_TYPES: Final = (StringType, *WHOLE, DecimalType, DateType)
@@ -130,7 +130,7 @@ class RowEncoder:
         columns = [
             keys
             if name == self._writing.key and pa.types.is_string(batch.column(name).type)
-            else values_of(batch.column(name))
+            else values_of(name, batch.column(name), keys, self._writing.nan)
             for name in self._columns
         ]
         return list(map(self._encode, starmap(self._kind, zip(*columns, strict=True))))
@@ -209,16 +209,6 @@ def repeated_of(keys: list[str]) -> list[str]:
     if len(set(keys)) == len(keys):
         return []
     return [key for key, count in Counter(keys).items() if count > 1][:REPEATED_SHOWN]
-
-
-def values_of(column: pa.Array) -> list[Any]:
-    """As Python has them. Times with a zone are in UTC, whatever zone the session is in."""
-    kind = column.type
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        times: list[datetime | None] = pc.cast(column, pa.timestamp(kind.unit, "UTC")).to_pylist()
-        return [None if at is None else at.astimezone(UTC) for at in times]
-    found: list[Any] = column.to_pylist(maps_as_pydicts="strict") if pa.types.is_nested(kind) else column.to_pylist()
-    return found
 
 
 def chunks_of(rows: Rows, options: Options) -> list[Batch]:

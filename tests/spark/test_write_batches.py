@@ -1,6 +1,7 @@
 """The writers without Spark: what becomes of rows, of tasks that run twice and of loads that are written again."""
 
 import json
+import math
 import pickle
 import signal
 import threading
@@ -105,6 +106,84 @@ def test_types_are_said_as_tasks_read_them(shop: Shop) -> None:
     write_all(shop, [[batch]], **options, codec="msgpack", tenant=f"{shop.tenant}-m")
     [packed] = Shop(shop.url, f"{shop.tenant}-m").payloads("typed")
     assert msgspec.msgpack.decode(packed)["at"] == at
+
+
+def nested(value: Any, kind: pa.DataType) -> dict[str, Any]:
+    """A value at the top, in an array, in a struct, in a map, and in an array of structs of maps."""
+    deep = pa.list_(pa.struct([("m", pa.map_(pa.string(), kind))]))
+    return {
+        "top": pa.array([value], kind),
+        "array": pa.array([[value, None]], pa.list_(kind)),
+        "struct": pa.array([{"s": value}], pa.struct([("s", kind)])),
+        "map": pa.array([[("k", value)]], pa.map_(pa.string(), kind)),
+        "deep": pa.array([[{"m": [("k", value)]}, None]], deep),
+    }
+
+
+def encoded(columns: dict[str, Any], **options: str) -> Any:
+    """The payload of the one row, read again."""
+    writing = read_writing({"url": "tenure://h", "queue": "q", "task": "t", "key": "id", **options}, is_stream=False)
+    [payload] = RowEncoder(writing).read(pa.record_batch({"id": ["row-1"], **columns})).payloads
+    return msgspec.msgpack.decode(payload) if writing.codec == "msgpack" else json.loads(payload)
+
+
+def in_all_places(text: Any) -> dict[str, Any]:
+    return {
+        "id": "row-1",
+        "top": text,
+        "array": [text, None],
+        "struct": {"s": text},
+        "map": {"k": text},
+        "deep": [{"m": {"k": text}}, None],
+    }
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+def test_times_are_in_utc_wherever_they_stand(zone: str) -> None:
+    at = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
+    kind = pa.timestamp("us", zone)
+    assert encoded(nested(at, kind)) == in_all_places("2026-03-04T05:06:07.890000Z")
+    assert encoded(nested(at, kind), codec="msgpack") == in_all_places(at)
+    keys = pa.array([[(at, 1)]], pa.map_(kind, pa.int64()))
+    assert encoded({"map": keys})["map"] == {"2026-03-04T05:06:07.890000Z": 1}
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.000000000000000000",
+        "0.000000000000000001",
+        "-0.000000100000000000",
+        "12345678901234567890.500000000000000000",
+    ],
+)
+def test_decimals_are_in_plain_notation_with_the_scale_of_their_column(text: str, codec: str) -> None:
+    assert encoded(nested(Decimal(text), pa.decimal128(38, 18)), codec=codec) == in_all_places(text)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_number_that_json_does_not_have_is_refused_and_named(number: float, kind: pa.DataType) -> None:
+    for name, column in nested(number, kind).items():
+        with pytest.raises(InvalidRequest, match=f"{name}: .*row-1.*nan=null") as caught:
+            encoded({name: column})
+        assert str(number) in caught.value.message
+    assert encoded(nested(number, kind), nan="null") == in_all_places(None)
+    kept = encoded(nested(number, kind), codec="msgpack")
+    assert str(kept["top"]) == str(kept["deep"][0]["m"]["k"]) == str(number)
+    with pytest.raises(InvalidRequest, match=r"top: .*row-1"):
+        encoded(nested(number, kind), codec="msgpack", nan="error")
+
+
+def test_row_with_a_number_that_json_does_not_have_is_found_among_others(shop: Shop) -> None:
+    batch = orders(0, 5).set_column(1, "amount", pa.array([1.0, None, 2.0, math.nan, math.inf]))
+    writer = writer_of(shop, batch, **ORDERS, loadId="nan")
+    with pytest.raises(InvalidRequest, match="order-3"):
+        writer.write(iter([batch]))
+    writer.abort([None])
+    write_all(shop, [[batch]], **ORDERS, nan="null", loadId="nan")
+    assert [json.loads(payload)["amount"] for payload in shop.payloads()] == [1.0, None, 2.0, None, None]
 
 
 def test_columns_say_priority_time_and_group_of_a_row(shop: Shop) -> None:

@@ -29,7 +29,7 @@ def values_of(name: str, column: pa.Array, keys: list[str], nan: str) -> list[An
         found: list[Any] = column.to_pylist()
         return found
     convert = _converter(kind, nan)
-    values = column.to_pylist(maps_as_pydicts="strict") if pa.types.is_nested(kind) else column.to_pylist()
+    values: list[Any] = column.to_pylist(maps_as_pydicts="strict") if pa.types.is_nested(kind) else column.to_pylist()
     if convert is None:
         return values
     try:

@@ -214,6 +214,67 @@ def test_columns_say_priority_time_and_group_of_a_row(shop: Shop) -> None:
     assert json.loads(one.payload) == {"id": "a"}
 
 
+def test_columns_say_queue_task_tags_and_unique_key_of_a_row(shop: Shop) -> None:
+    batch = pa.record_batch(
+        {
+            "id": ["a", "b", "c"],
+            "where": ["mail", "push", None],
+            "what": ["send", None, "send"],
+            "labels": [["eu", "vip"], [], None],
+            "one": ["u-1", None, "u-3"],
+            "prio": pa.array([1, 2, None], pa.int32()),
+        }
+    )
+    columns = {"queueColumn": "where", "taskColumn": "what", "tagsColumn": "labels", "uniqueKeyColumn": "one"}
+    write_all(shop, [[batch]], queue="rest", task="other", key="id", priorityColumn="prio", **columns)
+    with shop.client() as client:
+        found = {job.queue: job for job in client.find().jobs}
+        again = client.enqueue(b"{}", queue="mail", task="send", unique_key="u-1")
+    assert {job.queue: (job.task, job.tags, job.priority) for job in found.values()} == {
+        "mail": ("send", ("eu", "vip"), 1),
+        "push": ("other", (), 2),
+        "rest": ("send", (), 0),
+    }
+    assert json.loads(found["mail"].payload) == {"id": "a"}
+    assert (again.id, again.duplicate) == (found["mail"].id, True)
+
+
+def test_tags_may_be_of_all_rows_or_a_column_of_text(shop: Shop) -> None:
+    write_all(shop, [[orders(0, 2)]], **ORDERS, tags="nightly, eu")
+    batch = pa.record_batch({"order_id": ["x", "y"], "tag": ["one", None]})
+    write_all(shop, [[batch]], **ORDERS, tagsColumn="tag")
+    with shop.client() as client:
+        assert sorted(job.tags for job in client.find().jobs) == [(), ("nightly", "eu"), ("nightly", "eu"), ("one",)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ({"q": ["a b"]}, {"queueColumn": "q"}, "queue: 'a b'"),
+        ({"q": pa.array([None], pa.string())}, {"queueColumn": "q", "queue": ""}, "q is null in 1 of 1 rows"),
+        ({"t": [["x" * 129]]}, {"tagsColumn": "t"}, "tags"),
+        ({"u": [""]}, {"uniqueKeyColumn": "u"}, "1 to 512 bytes"),
+    ],
+)
+def test_wrong_value_of_such_a_column_fails_the_task(
+    shop: Shop, columns: dict[str, Any], options: dict[str, str], words: str
+) -> None:
+    batch = pa.record_batch({"order_id": ["row-1"], **columns})
+    with pytest.raises(InvalidRequest, match=words):
+        writer_of(shop, batch, **{**ORDERS, **options}).write(iter([batch]))
+
+
+def test_type_of_such_a_column_is_checked_before_a_row_is_read(shop: Shop) -> None:
+    for option, column, words in (
+        ("queueColumn", pa.array([1]), "it must be text, not bigint"),
+        ("taskColumn", pa.array([1]), "it must be text, not bigint"),
+        ("tagsColumn", pa.array([[1]]), "it must be text or an array of text"),
+        ("uniqueKeyColumn", pa.array([1.5]), "it must be text, a whole number"),
+    ):
+        with pytest.raises(InvalidRequest, match=words):
+            writer_of(shop, pa.record_batch({"order_id": ["a"], "c": column}), **ORDERS, **{option: "c"})
+
+
 # Keys.
 
 

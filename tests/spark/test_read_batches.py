@@ -357,7 +357,11 @@ def frames(error: BaseException) -> tuple[int, str]:
     return sum(line.startswith("  File") for line in lines) - 1, lines[-1]  # one is the test's own
 
 
-def test_errors_have_a_traceback_of_one_frame_and_a_last_line_that_says_all(history: Shop) -> None:
+def test_errors_have_a_traceback_of_one_frame_and_a_last_line_that_says_all(
+    history: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.spark.span.PATIENCE_S", 0.0)
+    monkeypatch.setattr("tenure.client.remote.CONNECT_S", 0.2)
     source = history.source(table="events", startingOffsets="100000000")
     reader = source.reader(source.schema())
     away = TenureSource(CaseInsensitiveDict({"url": "tenure://127.0.0.1:1", "table": "jobs"}))

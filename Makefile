@@ -60,7 +60,7 @@ endef
 .PHONY: help setup compile run demo test java check format bench model simulate kill share crash damage spark-faults lock proto dist clean FORCE
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(ENVIRONMENT) ## Create .venv with the hash-locked tools
 

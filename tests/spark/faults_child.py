@@ -126,4 +126,5 @@ def main(master: str, source: str, target: str, tenant: str, folder: Path) -> No
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], Path(sys.argv[5]))
+    _, at_master, from_url, to_url, of_tenant, in_folder = sys.argv
+    main(at_master, from_url, to_url, of_tenant, Path(in_folder))

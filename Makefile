@@ -5,6 +5,7 @@ SEEDS ?= 100
 EXAMPLES ?= 1000
 CYCLES ?= 200
 IMAGES ?= 10000
+ROUNDS ?= 3
 CASES ?= 2000
 JOBS ?= 2
 ARGS ?=
@@ -56,10 +57,10 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run demo test java check format bench model simulate kill share crash damage lock proto dist clean FORCE
+.PHONY: help setup compile run demo test java check format bench model simulate kill share crash damage spark-faults lock proto dist clean FORCE
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(ENVIRONMENT) ## Create .venv with the hash-locked tools
 
@@ -136,6 +137,9 @@ crash: setup compile ## Lose power many times and balance the books, on the comp
 
 damage: setup compile ## Harm files in many ways and open them, on the compiled build (CASES=2000)
 	@$(call with_compiled,$(BIN)/python -m tests.damage --cases $(CASES) $(ARGS))
+
+spark-faults: setup compile java ## Let nodes and executors of a Spark cluster die at work, on the compiled build (ROUNDS=3)
+	@$(call with_compiled,$(BIN)/python -m tests.spark.faults --rounds $(ROUNDS) $(ARGS))
 
 lock: setup ## Write the lock files anew (ARGS=--upgrade for the newest versions)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

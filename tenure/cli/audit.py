@@ -22,10 +22,20 @@ Events = Annotated[Path | None, typer.Option(metavar="FOLDER", help="A folder or
 Part = Annotated[
     bool, typer.Option("--part", help="The events are not all of a store's, so that numbers may be missing.")
 ]
+Drained = Annotated[
+    bool, typer.Option("--drained", help="All queues were worked off: a job that has not ended was left behind.")
+]
 
 
 @connected
-def audit(session: Session, lake: Lake = None, events: Events = None, part: Part = False, master: Master = "") -> None:
+def audit(
+    session: Session,
+    lake: Lake = None,
+    events: Events = None,
+    part: Part = False,
+    drained: Drained = False,
+    master: Master = "",
+) -> None:
     """Check every promise that events can show, of a lake, of files, or of a store that is asked for its events.
 
     Of a store those of one tenant are read; with --tenant '*' those of all, which shows more. Exits with 1 when a
@@ -33,7 +43,7 @@ def audit(session: Session, lake: Lake = None, events: Events = None, part: Part
     """
     if lake is not None and events is not None:
         raise InvalidRequest("lake", lake, "name either --lake or --events")
-    verdict = _audit(session, lake or "", str(events) if events else "", part, master)
+    verdict = _audit(session, lake or "", str(events) if events else "", part, drained, master)
     if session.as_json:
         sys.stdout.write(verdict.to_json() + "\n")
     else:
@@ -42,7 +52,7 @@ def audit(session: Session, lake: Lake = None, events: Events = None, part: Part
         sys.exit(1)
 
 
-def _audit(session: Session, lake: str, events: str, part: bool, master: str) -> "Verdict":
+def _audit(session: Session, lake: str, events: str, part: bool, drained: bool, master: str) -> "Verdict":
     check_installed()
     from tenure.spark.audit import audit as look_at
     from tenure.spark.audit.source import fetch_events, read_files
@@ -56,4 +66,5 @@ def _audit(session: Session, lake: str, events: str, part: bool, master: str) ->
             fetch_events(session.client, Path(events))
             part = part or not session.is_all
         spark = open_session(master)
-        return look_at(read_events(spark, lake) if lake else read_files(spark, events), dense=not part)
+        found = read_events(spark, lake) if lake else read_files(spark, events)
+        return look_at(found, dense=not part, drained=drained)

@@ -183,7 +183,8 @@ class LoadedRow(msgspec.Struct, frozen=True):
 class LoadReport(msgspec.Struct, frozen=True):
     """What a load holds: rows staged and, once published, how many were new, there already, or refused.
 
-    `outcomes` is filled by READ: what became of each row of one chunk, as far as they have been let in.
+    `outcomes` is filled by READ: what became of each row of one chunk, as far as they have been let in. `digest` is
+    what the publication said of its rows.
     """
 
     rows: int
@@ -193,6 +194,7 @@ class LoadReport(msgspec.Struct, frozen=True):
     published: bool = False
     done: bool = False
     outcomes: tuple[LoadedRow, ...] = ()
+    digest: str = ""
 
 
 class JobPage(msgspec.Struct, frozen=True):

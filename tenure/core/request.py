@@ -288,7 +288,8 @@ class Load:
     """A set of jobs that becomes visible at once.
 
     STAGE adds a chunk; PUBLISH names the writing that counts per part; READ asks what became of a chunk's rows or, if
-    no chunk is named, of how many rows in all.
+    no chunk is named, of how many rows in all. `digest` is any text that is the same for the same rows: it is kept with
+    the publication, and one that comes again with another digest is refused.
     """
 
     def __init__(
@@ -300,6 +301,7 @@ class Load:
         chunk: int = 0,
         batch: Batch | None = None,
         parts: dict[int, str] | None = None,
+        digest: str = "",
     ) -> None:
         self.step = step
         self.load_id = load_id
@@ -308,6 +310,7 @@ class Load:
         self.chunk = chunk
         self.batch = batch
         self.parts = parts
+        self.digest = digest
 
 
 class Scan:

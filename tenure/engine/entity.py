@@ -287,6 +287,7 @@ def _load_fact(w: World, entity: Entity) -> Fact | None:
         "published": staged.published,
         "done": staged.done,
         "parts": [[part, writing] for part, writing in staged.parts.items()],
+        "digest": staged.digest,
         "rows": int(staged.rows),
         "new": int(staged.new),
         "duplicates": int(staged.duplicates),

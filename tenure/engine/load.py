@@ -49,7 +49,13 @@ def load(w: World, context: Context, request: Load) -> LoadReport:
 
 def report(staged: Staged) -> LoadReport:
     return LoadReport(
-        int(staged.rows), int(staged.new), int(staged.duplicates), int(staged.refused), staged.published, staged.done
+        int(staged.rows),
+        int(staged.new),
+        int(staged.duplicates),
+        int(staged.refused),
+        staged.published,
+        staged.done,
+        digest=staged.digest,
     )
 
 
@@ -175,9 +181,11 @@ def _publish(w: World, tenant: str, request: Load) -> LoadReport:
             "load_id", request.load_id, "nothing is staged under it; it may have been aborted or be over a day old"
         )
     parts = request.parts or {}
+    if request.digest:
+        bound.key_text("digest", request.digest)
     if staged.published:
-        if parts != staged.parts:
-            raise Conflict(f"load {request.load_id} was published with other parts", 0)
+        if not _is_same(staged, parts, request.digest):
+            raise Conflict(f"load {request.load_id} was published with other rows; publish these as another load", 0)
         return report(staged)
     for part, writing in parts.items():
         if not any(key[0] == part and key[1] == writing for key in staged.chunks):
@@ -199,12 +207,19 @@ def _publish(w: World, tenant: str, request: Load) -> LoadReport:
     staged.published = True
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     staged.parts = dict(parts)
+    staged.digest = request.digest
     if staged.alarm is not None:
         w.elapsed.cancel(staged.alarm)
     staged.alarm = Alarm(w.elapsed_ms + PUBLISHED_MS, LOAD, staged.number)
     w.elapsed.add(staged.alarm)
     w.owed.append(owed)
     return report(staged)
+
+
+def _is_same(staged: Staged, parts: dict[int, str], digest: str) -> bool:
+    """Whether the publication of a load that was published before is a repetition: by the digests of the two, or by
+    their parts when one of them has none. The writings of a run that comes again are new, its rows are not."""
+    return digest == staged.digest if digest and staged.digest else parts == staged.parts
 
 
 def mark_load(w: World, staged: Staged) -> None:
@@ -339,6 +354,7 @@ def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -
     staged.is_quoted = staged.published
     for pair in cast("list[list[object]]", fact["parts"]):
         staged.parts[cast("int", pair[0])] = str(pair[1])
+    staged.digest = str(fact.get("digest", ""))
     staged.rows = cast("int", fact["rows"])
     staged.new = cast("int", fact["new"])
     staged.duplicates = cast("int", fact["duplicates"])

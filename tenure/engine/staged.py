@@ -147,6 +147,7 @@ class Staged:
         self.done: bool = False
         self.is_quoted: bool = False  # jobs of its chunks are in the journal as rows of them
         self.parts: dict[int, str] = {}
+        self.digest = ""  # what the publication said of its rows, if it did
         self.rows: i64 = 0
         self.new: i64 = 0
         self.duplicates: i64 = 0

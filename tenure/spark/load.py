@@ -22,6 +22,7 @@ from tenure.core.record import LoadReport
 from tenure.core.request import ABORT, PUBLISH, READ, STAGE, Batch, Load
 from tenure.core.tenant import DEFAULT_TENANT
 from tenure.spark.connect import PATIENCE_S, Session
+from tenure.spark.digest import SAME_KEYS, Digest
 from tenure.spark.option import Given, Place, Writing, place_of
 from tenure.spark.payload import RowEncoder, chunks_of
 from tenure.spark.token import TOKEN_VARIABLE
@@ -44,10 +45,14 @@ class Written(WriterCommitMessage):
         self.load_id = load_id
         self.part = part
         self.writing = writing
-        self.rows = 0
         self.chunks = 0
         self.is_published = False
         self.repeated: list[str] = []
+        self.digest = Digest()
+
+    @property
+    def rows(self) -> int:
+        return self.digest.rows
 
 
 def own_part() -> int:
@@ -60,7 +65,8 @@ def stage_rows(writing: Writing, load_id: str, part: int, batches: Iterable[pa.R
     """What a task does: its rows in chunks, two of them on their way while the next one is encoded.
 
     The writing is new each time, so that a second attempt of the task, or one that runs beside it, stages apart from
-    the first; the driver publishes the one whose task was the one that counted.
+    the first; the driver publishes the one whose task was the one that counted. Rows of a load that was published
+    before are not sent, but read to their end: the driver compares them with those that were published.
     """
     written = Written(load_id, part, secrets.token_hex(8))
     encoder = RowEncoder(writing)
@@ -69,20 +75,25 @@ def stage_rows(writing: Writing, load_id: str, part: int, batches: Iterable[pa.R
         room = Room(OVERLOADED_S)
         try:
             for chunk in _chunks(encoder, batches, written):
-                while len(flying) >= IN_FLIGHT:
-                    flying.popleft().result()
-                load = Load(STAGE, load_id, part, written.writing, written.chunks, chunk)
-                flying.append(session.begin(room.stage(session.client, load)))
-                written.chunks += 1
-                written.rows += len(chunk.payloads)
-            while flying:
-                flying.popleft().result()
-        except Published:
-            written.is_published = True
+                _wait(flying, IN_FLIGHT - 1, written)
+                if not written.is_published:
+                    load = Load(STAGE, load_id, part, written.writing, written.chunks, chunk)
+                    flying.append(session.begin(room.stage(session.client, load)))
+                    written.chunks += 1
+            _wait(flying, 0, written)
         finally:
             for each in flying:
                 each.cancel()
     return written
+
+
+def _wait(flying: deque[Future[None]], most: int, written: Written) -> None:
+    """Until no more than so many are on their way."""
+    while len(flying) > most:
+        try:
+            flying.popleft().result()
+        except Published:
+            written.is_published = True
 
 
 def _chunks(encoder: RowEncoder, batches: Iterable[pa.RecordBatch], written: Written) -> Iterator[Batch]:
@@ -91,6 +102,7 @@ def _chunks(encoder: RowEncoder, batches: Iterable[pa.RecordBatch], written: Wri
             rows = encoder.read(batch)
             if rows.repeated and not written.repeated:
                 written.repeated = rows.repeated
+            written.digest.add_rows(rows.keys, rows.payloads, encoder.options, rows.each, rows.extras)
             yield from chunks_of(rows, encoder.options)
 
 
@@ -120,26 +132,64 @@ class Room:
                 raise Published from None
 
 
-def publish(place: Place, messages: Iterable[Written | None]) -> LoadReport:
+def publish(place: Place, messages: Iterable[Written | None], is_stream: bool = False) -> LoadReport:
     """What the driver does when all tasks have staged: of each part the writing that its task named, all at once."""
     found = [message for message in messages if message is not None]
-    parts = {message.part: message.writing for message in found if message.rows}
-    if not any(message.rows or message.is_published for message in found):
+    if not found:
         return LoadReport(0, published=True, done=True)
     load_id = found[0].load_id
+    digest = Digest()
+    for message in found:
+        digest.add(message.digest)
     with Session(place, PATIENCE_S) as session:
-        is_new = not any(message.is_published for message in found)
-        if is_new:
-            try:
-                session.run(session.client.load(Load(PUBLISH, load_id, parts=parts)))
-            except Conflict:  # by somebody else, since the tasks staged
-                is_new = False
+        is_new = _publish_new(session, found, digest)
+        if not is_new and not digest.rows and not _is_published(session, load_id):
+            return LoadReport(0, published=True, done=True)
         report = wait_until_done(session, load_id)
+        if not is_new:
+            check_same(load_id, report, digest, is_stream)
         tell(load_id, report, is_new, [key for message in found for key in message.repeated])
         if report.refused and is_new:
             reasons = _reasons(session, [message for message in found if message.rows])
             log.error("load %s: %d rows were refused: %s", load_id, report.refused, "; ".join(reasons))
     return report
+
+
+def _publish_new(session: Session, messages: list[Written], digest: Digest) -> bool:
+    """False when there is nothing to publish, or another run published the load before."""
+    parts = {message.part: message.writing for message in messages if message.rows}
+    if not parts or any(message.is_published for message in messages):
+        return False
+    try:
+        session.run(session.client.load(Load(PUBLISH, messages[0].load_id, parts=parts, digest=digest.to_text())))
+    except Conflict:  # by another run, since the tasks staged
+        return False
+    return True
+
+
+def _is_published(session: Session, load_id: str) -> bool:
+    try:
+        return session.run(session.client.load(Load(READ, load_id))).published
+    except InvalidRequest:
+        return False
+
+
+def check_same(load_id: str, report: LoadReport, digest: Digest, is_stream: bool) -> None:
+    """Raises when the rows are not those that were published under this id. Of a stream, other content of the same keys
+    is only told: a batch that is computed again may say another time of day, and raising would stop the query for
+    ever."""
+    difference = digest.differs(report.rows, report.digest)
+    if not difference:
+        return
+    text = (
+        f"load {load_id} was published with {difference}; what was published stays and nothing was added. "
+        "Write these rows under another loadId, or under this one again those that it had"
+    )
+    if difference == SAME_KEYS:
+        text += "; leave out what differs from run to run (payloadColumns)"
+    if difference != SAME_KEYS or not is_stream:
+        raise Conflict(text, 0)
+    log.warning("%s", text)
 
 
 def wait_until_done(session: Session, load_id: str) -> LoadReport:
@@ -179,7 +229,11 @@ def _reasons(session: Session, messages: list[Written]) -> list[str]:
     for message in messages:
         for chunk in range(message.chunks):
             load = Load(READ, message.load_id, message.part, message.writing, chunk)
-            for at, row in enumerate(session.run(session.client.load(load)).outcomes):
+            try:
+                outcomes = session.run(session.client.load(load)).outcomes
+            except InvalidRequest:  # another run published the same rows, and said why
+                return found
+            for at, row in enumerate(outcomes):
                 if row.id == 0:
                     found.append(f"row {at} of chunk {chunk} of part {message.part}: {row.message}")
                     if len(found) == REASONS_SHOWN:

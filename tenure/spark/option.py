@@ -7,6 +7,7 @@ are Kafka's where Kafka has one.
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,16 +20,23 @@ from tenure.core.job import ATTEMPTS_DEFAULT, Options
 from tenure.core.tenant import ANY_TENANT, DEFAULT_TENANT
 from tenure.lake.schema import TABLES
 from tenure.spark.token import TOKEN_VARIABLE
+from tenure.spark.value import NAN_ERROR, NAN_KEEP, NAN_NULL
 
 SERVERS: Final = ("tenure", "tenure+tls", "tenure+unix")
 HISTORIES: Final = ("events", "attempts")  # tables that have offsets, and can be streamed
 CODECS: Final = ("json", "msgpack")
+NANS: Final = (NAN_ERROR, NAN_NULL, NAN_KEEP)
+AUTO: Final = "auto"
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 NUMBER_MAX: Final = 2**62
 PARTITIONS_MAX: Final = 10_000
 IDEMPOTENCY_TTL: Final = "7d"  # as long as a published load is remembered
 LOAD_ID_CHARS_MAX: Final = 400  # with the number of a batch it has to stay below the bound of a key
+DEFAULT_NAME: Final = "default"  # of a queue or task that every row says for itself
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+SIZE: Final = re.compile(r"(\d+)([kmgt]?)b?")
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 READING: Final = "reading"
@@ -56,10 +64,13 @@ KNOWN: Final = {
         Known("columns", READS),
         Known("startingOffsets", READS),
         Known("endingOffsets", (READING,)),
+        Known("startingTimestamp", READS),
+        Known("endingTimestamp", (READING,)),
         Known("minPartitions", READS),
         Known("failOnDataLoss", READS),
         Known("pushdown", (READING,)),
         Known("maxOffsetsPerTrigger", (STREAMING,)),
+        Known("maxBytesPerTrigger", (STREAMING,)),
         Known("queue", WRITES),
         Known("task", WRITES),
         Known("key", WRITES),
@@ -67,6 +78,7 @@ KNOWN: Final = {
         Known("payload", WRITES),
         Known("payloadColumns", WRITES),
         Known("codec", WRITES),
+        Known("nan", WRITES),
         Known("schemaVersion", WRITES),
         Known("priority", WRITES),
         Known("delay", WRITES),
@@ -77,6 +89,11 @@ KNOWN: Final = {
         Known("priorityColumn", WRITES),
         Known("runAtColumn", WRITES),
         Known("groupColumn", WRITES),
+        Known("queueColumn", WRITES),
+        Known("taskColumn", WRITES),
+        Known("tags", WRITES),
+        Known("tagsColumn", WRITES),
+        Known("uniqueKeyColumn", WRITES),
     )
 }
 # What Spark itself puts among the options of a stream.
@@ -94,7 +111,8 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a reader was asked for. An offset is a seq, or `earliest` or `latest`."""
+    """What a reader was asked for. An offset is a seq, or `earliest` or `latest`. `loose` are columns that may be null
+    by the schema that was asked for, though they never are."""
 
     place: Place
     table: str
@@ -103,8 +121,12 @@ class Reading(msgspec.Struct, frozen=True):
     ending: int | str = LATEST
     min_partitions: int = 0
     fail_on_data_loss: bool = True
-    pushdown: bool = False
+    pushdown: str = AUTO
     max_offsets: int = 0  # of a trigger; 0 is as many as there are
+    max_bytes: int = 0  # of a trigger, likewise
+    starting_at_ms: int | None = None  # instead of `starting`, as the next one is of `ending`
+    ending_at_ms: int | None = None
+    loose: tuple[str, ...] = ()
 
 
 class Writing(msgspec.Struct, frozen=True):
@@ -128,12 +150,24 @@ class Writing(msgspec.Struct, frozen=True):
     priority_column: str = ""
     run_at_column: str = ""
     group_column: str = ""
+    nan: str = NAN_ERROR
+    queue_column: str = ""
+    task_column: str = ""
+    tags: tuple[str, ...] = ()
+    tags_column: str = ""
+    unique_key_column: str = ""
 
-    def job_options(self, priority: int | None = None) -> Options:
-        """What all rows share, checked by the rules of the contract."""
+    @property
+    def order_columns(self) -> tuple[str, ...]:
+        """Those that say how a job is to be treated, and are in no payload unless they are named there."""
+        named = (self.priority_column, self.run_at_column, self.group_column, self.queue_column, self.task_column)
+        return tuple(name for name in (*named, self.tags_column, self.unique_key_column) if name)
+
+    def job_options(self, queue: str = "", task: str = "", priority: int | None = None) -> Options:
+        """What all rows share, or those with this queue, task and priority, checked by the rules of the contract."""
         fields: dict[str, object] = {
-            "queue": self.queue,
-            "task": self.task,
+            "queue": queue or self.queue or DEFAULT_NAME,
+            "task": task or self.task or DEFAULT_NAME,
             "codec": self.codec,
             "schema_version": self.schema_version,
             "priority": self.priority if priority is None else priority,
@@ -206,6 +240,29 @@ class Given:
             raise InvalidRequest(name, text, "it must be true or false")
         return default if not text else text == "true"
 
+    def instant_ms(self, name: str) -> int | None:
+        text = self.text(name)
+        if not text:
+            return None
+        if text.isdecimal() and int(text) <= NUMBER_MAX:
+            return int(text)
+        rule = "it must be a time with a zone, as in 2026-01-31T07:00:00Z, a date (of UTC), or milliseconds since 1970"
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            raise InvalidRequest(name, text, rule) from None
+        if at.tzinfo is None and not DATE.fullmatch(text):
+            raise InvalidRequest(name, text, rule)
+        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return (at - EPOCH) // timedelta(milliseconds=1)
+
+    def size_bytes(self, name: str) -> int:
+        text = self.text(name).lower()
+        found = SIZE.fullmatch(text)
+        if text and (found is None or not 0 < int(found[1]) <= NUMBER_MAX):
+            raise InvalidRequest(name, text, "it must be a number of bytes above 0, as in 4096, 100k, 8m or 1g")
+        return 0 if found is None else int(found[1]) << 10 * " kmgt".index(found[2] or " ")
+
     def duration_ms(self, name: str, default: str = "0s") -> int:
         text = self.text(name, default)
         return milliseconds(name, int(text) if text.isdecimal() else text)
@@ -219,11 +276,11 @@ class Given:
             raise InvalidRequest(name, text, "it must be earliest, latest, or the seq of an event")
         return int(text)
 
-    def names(self, name: str) -> tuple[str, ...]:
+    def names(self, name: str, of: str = "names of columns") -> tuple[str, ...]:
         text = self.text(name)
         names = tuple(part.strip() for part in text.split(",")) if text else ()
         if "" in names or len(set(names)) != len(names):
-            raise InvalidRequest(name, text, "it must be names of columns with commas between them, each once")
+            raise InvalidRequest(name, text, f"it must be {of} with commas between them, each once")
         return names
 
     def one_of(self, name: str, default: str, choices: tuple[str, ...]) -> str:
@@ -290,9 +347,12 @@ def read_reading(options: Mapping[str, str], is_stream: bool) -> Reading:
             raise InvalidRequest(
                 "table", table, "of the tables only events and attempts can be streamed; read it as a batch"
             )
-        for name in ("startingOffsets", "endingOffsets"):
+        for name in ("startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"):
             if given.text(name):
                 raise InvalidRequest(name, given.text(name), "only events and attempts have offsets; leave it out")
+    for timestamp, offsets in (("startingTimestamp", "startingOffsets"), ("endingTimestamp", "endingOffsets")):
+        if given.text(timestamp) and given.text(offsets):
+            raise InvalidRequest(timestamp, given.text(timestamp), f"either it or {offsets} is given")
     return Reading(
         place,
         table,
@@ -301,8 +361,11 @@ def read_reading(options: Mapping[str, str], is_stream: bool) -> Reading:
         given.offset("endingOffsets", LATEST),
         given.number("minPartitions", 0, 1, PARTITIONS_MAX),
         given.flag("failOnDataLoss", True),
-        given.flag("pushdown", False),
+        given.one_of("pushdown", AUTO, (AUTO, "true", "false")),
         given.number("maxOffsetsPerTrigger", 0, 1, NUMBER_MAX),
+        given.size_bytes("maxBytesPerTrigger"),
+        given.instant_ms("startingTimestamp"),
+        given.instant_ms("endingTimestamp"),
     )
 
 
@@ -322,8 +385,8 @@ def read_writing(options: Mapping[str, str], is_stream: bool) -> Writing:
         raise InvalidRequest("delay", given.text("delay"), "either it or runAtColumn says when jobs run")
     writing = Writing(
         place,
-        given.needed("queue", "the queue that is filled"),
-        given.needed("task", "the task that the jobs are for"),
+        _named(given, "queue", "the queue that is filled"),
+        _named(given, "task", "the task that the jobs are for"),
         given.needed("key", "the column whose value tells a row from all others; a row that comes again adds no job"),
         load_id,
         given.text("payload"),
@@ -339,9 +402,35 @@ def read_writing(options: Mapping[str, str], is_stream: bool) -> Writing:
         given.text("priorityColumn"),
         given.text("runAtColumn"),
         given.text("groupColumn"),
+        _nan(given),
+        given.text("queueColumn"),
+        given.text("taskColumn"),
+        _tags(given),
+        given.text("tagsColumn"),
+        given.text("uniqueKeyColumn"),
     )
     writing.job_options()  # what is wrong with it is said before a row is read
     return writing
+
+
+def _named(given: Given, name: str, why: str) -> str:
+    """It may be left out where a column says it of every row."""
+    return given.text(name) if given.text(f"{name}Column") else given.needed(name, f"{why}, or {name}Column")
+
+
+def _tags(given: Given) -> tuple[str, ...]:
+    tags = given.names("tags", "tags")
+    if tags and given.text("tagsColumn"):
+        raise InvalidRequest("tags", given.text("tags"), "either it or tagsColumn says what tags rows have")
+    bound.make_extras(tags=tags)
+    return tags
+
+
+def _nan(given: Given) -> str:
+    if given.text("payload") and given.text("nan"):
+        raise InvalidRequest("nan", given.text("nan"), "payload is taken as it stands; leave it out")
+    default = NAN_KEEP if given.text("codec") == "msgpack" else NAN_ERROR
+    return given.one_of("nan", default, (NAN_ERROR, NAN_NULL) if default == NAN_ERROR else NANS)
 
 
 def _priority(given: Given) -> int:

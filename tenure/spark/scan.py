@@ -43,13 +43,21 @@ async def find_bounds(client: Client, kind: str) -> Bounds:
     return Bounds(found.first, found.last)
 
 
-async def read_page(client: Client, kind: str, after: int, upto: int, wanted: Wanted, columns: tuple[str, ...]) -> Page:
+async def read_page(
+    client: Client,
+    kind: str,
+    after: int,
+    upto: int,
+    wanted: Wanted,
+    columns: tuple[str, ...],
+    limit: int = ROWS_PER_PAGE,
+) -> Page:
     """Rows with after < key <= upto in rising order, of the columns that were named (all, if none was)."""
     page = await client.scan_page(
         kind,
         after=after,
         upto=upto,
-        limit=ROWS_PER_PAGE,
+        limit=limit,
         queue=wanted.queue,
         states=wanted.states,
         types=wanted.types,
@@ -84,6 +92,35 @@ async def find_nth(client: Client, after: int, upto: int, rows: int, wanted: Wan
         rows -= page.rows
         after = page.next
     return min(after, upto)
+
+
+async def find_seq_before(client: Client, bounds: Bounds, at_ms: int) -> int:
+    """A seq: all events up to it are from before that time, all after it are not. Times of events never fall, so it is
+    found by halving; a half without an event that the caller may see counts as one that is too late."""
+    low, high = bounds.first - 1, bounds.last
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            found = await _first_event(client, middle, high)
+        except EventsLost as error:  # retention goes on meanwhile
+            low = max(low, error.oldest - 1)
+            continue
+        if found is None or found[1] >= at_ms:
+            high = middle
+        else:
+            low = found[0]
+    return low
+
+
+async def _first_event(client: Client, after: int, upto: int) -> tuple[int, int] | None:
+    """The seq and the time of the first one that there is."""
+    while after < upto:
+        page = await read_page(client, "events", after, upto, Wanted(), ("seq", "at"), 1)
+        if page.batch.num_rows:
+            at_ms = page.batch.column("at").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())[0].as_py()
+            return page.batch.column("seq")[0].as_py(), at_ms
+        after = page.next
+    return None
 
 
 SCHEMAS: Final = {"events": EVENTS, "jobs": JOBS}

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from tenure.core.error import Unsupported
+from tenure.spark.brief import brief
 from tenure.spark.load import Written, abort, own_part, publish, stage_rows
 from tenure.spark.option import Writing
 from tenure.spark.payload import check_columns
@@ -27,6 +28,7 @@ class TenureStreamWriter(DataSourceStreamArrowWriter):
         check_columns(writing, schema)
         self.writing = writing
 
+    @brief
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return stage_rows(self.writing, self._load_id(), own_part(), iterator)
 
@@ -39,10 +41,12 @@ class TenureStreamWriter(DataSourceStreamArrowWriter):
             raise Unsupported(f"a task that is not told its query ({QUERY_ID}) and batch ({BATCH_ID}) by Spark")
         return name_load(prefix, int(batch))
 
+    @brief
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Rows that were refused are told in the log: raising would stop the query at the same batch for ever."""
-        publish(self.writing.place, cast("list[Written | None]", messages))
+        publish(self.writing.place, cast("list[Written | None]", messages), is_stream=True)
 
+    @brief
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         written = [message for message in cast("list[Written | None]", messages) if message is not None]
         if written:

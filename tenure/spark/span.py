@@ -68,7 +68,7 @@ def check_kept(reading: Reading, after: int, first: int) -> int:
 def read_span(reading: Reading, span: Span, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """Page by page. The next one is on its way while Spark takes the last."""
     made = MADE_OF[reading.table]
-    schema = schema_of(reading.table, reading.columns)
+    schema = schema_of(reading.table, reading.columns, reading.loose)
     columns = page_columns(reading.table, reading.columns)
     after, upto = span.after, span.upto
     if after >= upto:

@@ -5,21 +5,29 @@ between two of them, the same again after a crash. Nothing here depends on `comm
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from tenure.core.error import InvalidRequest
+from tenure.spark.brief import brief, brief_rows
 from tenure.spark.connect import PATIENCE_S, Session
 from tenure.spark.option import Reading
-from tenure.spark.read import first_after
-from tenure.spark.scan import Bounds, find_bounds, find_nth
+from tenure.spark.read import first_after, with_offsets
+from tenure.spark.scan import Bounds, find_bounds, find_nth, read_page
 from tenure.spark.span import Span, check_kept, cut, read_span
-from tenure.spark.table import MADE_OF
+from tenure.spark.table import MADE_OF, derive, page_columns, schema_of
 
 Offset = dict[str, Any]
+ROWS_WEIGHED: Final = 1_000  # to tell how many rows so many bytes are
 
 
 class TenureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -34,12 +42,38 @@ class TenureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._newest = found.last
         return found
 
+    @brief
     def initialOffset(self) -> Offset:
-        return {"seq": first_after(self.reading, self._bounds())}
+        bounds = self._bounds()
+        with Session(self.reading.place, PATIENCE_S) as session:
+            return {"seq": first_after(with_offsets(session, self.reading, bounds), bounds)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadMaxRows(self.reading.max_offsets) if self.reading.max_offsets else ReadAllAvailable()
+        if self.reading.max_offsets:
+            return ReadMaxRows(self.reading.max_offsets)
+        return ReadMaxBytes(self.reading.max_bytes) if self.reading.max_bytes else ReadAllAvailable()
 
+    def _most_rows(self, limit: ReadLimit, after: int, upto: int) -> int:
+        """How many rows after that event a batch may have."""
+        if isinstance(limit, ReadMaxBytes):
+            return self._rows_in(limit.max_bytes, after, upto)
+        if not isinstance(limit, ReadMaxRows):
+            return upto - after
+        if not self.reading.max_bytes:
+            return limit.max_rows
+        return min(limit.max_rows, self._rows_in(self.reading.max_bytes, after, upto))
+
+    def _rows_in(self, most_bytes: int, after: int, upto: int) -> int:
+        """By what the first of them take; at least one."""
+        if after >= upto:
+            return 0
+        made, columns = MADE_OF[self.reading.table], page_columns(self.reading.table, self.reading.columns)
+        with Session(self.reading.place, PATIENCE_S) as session:
+            page = session.run(read_page(session.client, made.kind, after, upto, made.wanted, columns, ROWS_WEIGHED))
+        rows = derive(self.reading.table, page.batch, schema_of(self.reading.table, self.reading.columns))
+        return max(rows.num_rows * most_bytes // rows.nbytes, 1) if rows.num_rows else ROWS_WEIGHED
+
+    @brief
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """What a batch may reach. It counts from the oldest event that is kept: a batch that lies before it is empty,
         and the query would stand still."""
@@ -47,8 +81,9 @@ class TenureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_same_store(start["seq"], bounds)
         end = bounds.last if self._target is None else min(self._target, bounds.last)
         after = max(start["seq"], bounds.first - 1)
-        if isinstance(limit, ReadMaxRows) and end - after > limit.max_rows:
-            end = self._nth(after, end, limit.max_rows)
+        rows = self._most_rows(limit, after, end)
+        if rows < end - after:
+            end = self._nth(after, end, rows)
         return {"seq": max(end, start["seq"])}
 
     def _nth(self, after: int, upto: int, rows: int) -> int:
@@ -56,12 +91,14 @@ class TenureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with Session(self.reading.place, PATIENCE_S) as session:
             return session.run(find_nth(session.client, after, upto, rows, wanted))
 
+    @brief
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._bounds().last
 
     def reportLatestOffset(self) -> Offset | None:
         return None if self._newest is None else {"seq": self._newest}
 
+    @brief
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         if start["seq"] >= end["seq"]:
             return []
@@ -70,6 +107,7 @@ class TenureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after = check_kept(self.reading, start["seq"], bounds.first)
         return [*cut(after, end["seq"], self.reading.min_partitions)]
 
+    @brief_rows
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Span):
             return iter(())

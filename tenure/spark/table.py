@@ -38,10 +38,11 @@ MADE_OF: Final = {
 }
 
 
-def schema_of(table: str, columns: tuple[str, ...]) -> pa.Schema:
-    """The columns in the order in which they were named."""
+def schema_of(table: str, columns: tuple[str, ...], loose: tuple[str, ...] = ()) -> pa.Schema:
+    """The columns in the order in which they were named. Those that are loose may be null in it."""
     whole = TABLES[table]
-    return pa.schema([whole.field(name) for name in columns]) if columns else whole
+    fields = [whole.field(name) for name in columns or whole.names]
+    return pa.schema([field.with_nullable(True) if field.name in loose else field for field in fields])
 
 
 def page_columns(table: str, columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from tenure.spark.brief import brief
 from tenure.spark.load import Written, abort, check_refused, own_part, publish, stage_rows
 from tenure.spark.option import Writing
 from tenure.spark.payload import check_columns
@@ -20,11 +21,14 @@ class TenureWriter(DataSourceArrowWriter):
         # Spark makes the batch writer once and pickles it, so the tasks and the commit see one id.
         self.load_id = writing.load_id or f"spark-{secrets.token_hex(12)}"
 
+    @brief
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return stage_rows(self.writing, self.load_id, own_part(), iterator)
 
+    @brief
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         check_refused(self.load_id, publish(self.writing.place, cast("list[Written | None]", messages)))
 
+    @brief
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         abort(self.writing.place, self.load_id)

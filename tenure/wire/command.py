@@ -153,6 +153,7 @@ class Loading(JobCommand, kw_only=True):
     writing: str = ""
     chunk: int = 0
     parts: dict[int, str] | None = None
+    digest: str = ""
     queue: str | UnsetType = UNSET
     pasts: Few[Raw] | None = None
     columns: JobColumns | None = None

@@ -423,6 +423,7 @@ class WireLoad(Wire):
     chunk: int
     batch: WireBatch | None
     parts: dict[int, str] | None
+    digest: str = ""
 
 
 def pack_load(load: Load) -> WireLoad:

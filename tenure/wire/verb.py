@@ -316,6 +316,8 @@ def _load(form: Format, load: Load) -> Fields:
     fields.update(writing=load.writing, chunk=load.chunk)
     if load.parts is not None:
         fields["parts"] = load.parts
+    if load.digest:
+        fields["digest"] = load.digest
     if load.batch is not None:
         if load.batch.pasts is None:
             fields.update(_columns(load.batch))

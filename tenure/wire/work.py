@@ -75,7 +75,7 @@ def load(s: Speech, m: c.LoadJobs | c.LoadItems) -> Call:
         if m.pasts is not None:
             need_few("pasts", m.pasts)
             batch.pasts = [value.unpack_past(past, s.form.decode) for past in m.pasts]
-    load = Load(step, m.load_id, m.part, m.writing, m.chunk, batch, m.parts)
+    load = Load(step, m.load_id, m.part, m.writing, m.chunk, batch, m.parts, m.digest)
     return Call("load", (load,), _report)
 
 

@@ -172,6 +172,7 @@ def load(load: r.Load) -> Message:
         chunk=load.chunk,
         batch=None if load.batch is None else batch_of(load.batch),
         parts=load.parts,
+        digest=load.digest,
         pasts=[] if load.batch is None else [past_of(past) for past in load.batch.pasts or ()],
     )
 

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tenure.core.error import InvalidRequest
-from tenure.spark.report.chart import CHARTS, LIGHT, show_ms, show_number, svg_of
-from tenure.spark.report.summary import summarize
+from tenure.spark.report.chart import CHARTS, LIGHT, show_ms, show_number, svg_of, throughput, waits
+from tenure.spark.report.summary import Series, Summary, summarize
 from tenure.spark.report.write import write_report
 from tests.cli.rig import run
 from tests.lake.gold import BEGIN, write, write_all
@@ -88,6 +88,72 @@ def test_nothing_to_draw_is_said_in_words(tmp_path: Path) -> None:
     assert svg_of(CHARTS["failures"], found, LIGHT) is None
     with pytest.raises(InvalidRequest, match="there is no such folder"):
         write_report(tmp_path / "nowhere", tmp_path / "x.html", now_ms=NOW_MS)
+
+
+def throughput_of(enqueued: list[int], completed: list[int]) -> Summary:
+    """A summary with so many jobs in each minute."""
+    at = [BEGIN + timedelta(minutes=minute) for minute in range(len(enqueued))]
+    rows = [
+        {"enqueued": came, "completed": done, "attempts_failed": 0}
+        for came, done in zip(enqueued, completed, strict=True)
+    ]
+    series = Series("minute", at, rows)
+    return Summary(BEGIN.date(), BEGIN.date(), series, {}, {}, None, None, None, [], [], [], [])
+
+
+def test_completions_are_not_flattened_by_a_bulk_load() -> None:
+    loaded = throughput_of([0] * 30 + [500_000] + [0] * 89, [0] * 31 + [4_000] * 89)
+    figure = throughput(loaded, LIGHT)
+    assert figure is not None
+    axes = figure.axes[0]
+    assert axes.get_ylim()[1] < 8_000  # completions reach over half of the height
+    assert any("500k" in note.get_text() for note in axes.texts)
+
+
+@pytest.mark.parametrize(
+    ("enqueued", "completed"),
+    [
+        ([900] * 60, [1_000] * 60),  # as many come as go
+        ([5_000] * 60, [1_000] * 60),  # more come than go, all the time
+        ([0] * 30 + [2_000] + [0] * 29, [1_000] * 60),  # a peak that fits
+        ([7_000] * 60, [0] * 60),  # nothing is completed
+    ],
+)
+def test_axis_is_whole_where_nothing_is_flattened(enqueued: list[int], completed: list[int]) -> None:
+    figure = throughput(throughput_of(enqueued, completed), LIGHT)
+    assert figure is not None
+    axes = figure.axes[0]
+    assert axes.get_ylim()[1] >= max(enqueued)
+    assert not any("off the scale" in note.get_text() for note in axes.texts)
+
+
+def test_several_peaks_are_counted_and_the_highest_is_named() -> None:
+    peaks = [90_000 if minute % 20 == 7 else 0 for minute in range(120)]
+    peaks[47] = 123_000
+    figure = throughput(throughput_of(peaks, [1_000] * 120), LIGHT)
+    assert figure is not None
+    [note] = [note.get_text() for note in figure.axes[0].texts if "off the scale" in note.get_text()]
+    assert "123k" in note
+    assert "6 minutes" in note
+
+
+def test_axes_have_ticks_enough(gold: Path) -> None:
+    for values in ([900, 1_100, 1_000] * 30, [3, 7, 4] * 30, [123_456, 99_000, 140_000] * 30):
+        figure = throughput(throughput_of(values, values), LIGHT)
+        assert figure is not None
+        figure.canvas.draw()
+        axes = figure.axes[0]
+        low, high = axes.get_ylim()
+        assert 5 <= len([tick for tick in axes.get_yticks() if low <= tick <= high]) <= 10
+        left, right = axes.get_xlim()
+        assert 7 <= len([tick for tick in axes.get_xticks() if left <= tick <= right]) <= 16
+    found = summarize(gold)
+    assert found is not None
+    narrow = waits(found, LIGHT)
+    assert narrow is not None
+    narrow.canvas.draw()
+    low, high = narrow.axes[0].get_ylim()
+    assert len([tick for tick in narrow.axes[0].get_yticks() if low <= tick <= high]) >= 5
 
 
 def test_numbers_are_short() -> None:

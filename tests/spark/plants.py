@@ -97,7 +97,7 @@ def plant(*expected: tuple[str, str]) -> Callable[[Callable[[Case], None]], Call
 
 @plant(("state_told", "simple"))
 def type_and_state_differ(case: Case) -> None:
-    case.change("simple", "completed", type="failed")
+    case.change("simple", "completed", type="failed", reason="discarded")
 
 
 @plant(("state_told", "simple"))
@@ -136,8 +136,8 @@ def leased_while_leased(case: Case) -> None:
 def started_after_cancel(case: Case) -> None:
     at = case.at("cancelled", "cancelled")
     start = case.events[case.at("simple", "started")]
-    job = case.jobs["cancelled"]
-    case.insert(at + 1, start, job=job, at=case.events[at].at, started_at=case.events[at].at)
+    job, then = case.jobs["cancelled"], case.events[at].at
+    case.insert(at + 1, start, job=job, at=then, started_at=then, ready_at=then, wait_ms=0)
     case.stored[job] = "running"
 
 
@@ -204,7 +204,8 @@ def another_worker_completes(case: Case) -> None:
 
 @plant(("ended_by_holder", "retried"))
 def first_attempt_ends_the_second(case: Case) -> None:
-    case.change("retried", "completed", started_at=case.events[case.at("retried", "started")].at)
+    first, at = case.events[case.at("retried", "started")].at, case.at("retried", "completed")
+    case.put(at, started_at=first, ready_at=first, wait_ms=0, run_ms=case.events[at].at - first)
 
 
 @plant(("within_max_attempts", "brought"))
@@ -253,6 +254,115 @@ def started_before_it_was_postponed_to(case: Case) -> None:
 @plant(("not_after_expiry", "in-time"))
 def started_when_expired(case: Case) -> None:
     case.change("in-time", "enqueued", expires_at=case.events[case.at("in-time", "started")].at)
+
+
+# What an event says of its attempt.
+
+
+@plant(("durations_told", "retried"))
+def run_is_told_longer_than_it_was(case: Case) -> None:
+    at = case.at("retried", "retrying")
+    case.put(at, run_ms=case.events[at].run_ms + 1)
+
+
+@plant(("durations_told", "simple"))
+def run_is_told_shorter_than_it_was(case: Case) -> None:
+    case.change("simple", "completed", run_ms=0)
+
+
+@plant(("durations_told", "simple"))
+def run_is_negative(case: Case) -> None:
+    case.change("simple", "completed", run_ms=-5)
+
+
+@plant(("durations_told", "changed"))
+def wait_is_told_shorter_than_it_was(case: Case) -> None:
+    case.change("changed", "completed", wait_ms=3)
+
+
+@plant(("durations_told", "changed"))
+def wait_is_told_otherwise_at_the_start(case: Case) -> None:
+    case.change("changed", "started", wait_ms=1)
+
+
+@plant(("durations_told", "changed"))
+def wait_is_negative_as_its_times_are(case: Case) -> None:
+    at = case.at("changed", "completed")
+    case.put(at, ready_at=case.events[at].started_at + 7, wait_ms=-7)
+
+
+@plant(("enqueued_at_kept", "retried"))
+def enqueue_is_told_at_another_time(case: Case) -> None:
+    at = case.at("retried", "completed")
+    case.put(at, enqueued_at=case.events[at].enqueued_at - 1)
+
+
+@plant(("enqueued_at_kept", "brought"))
+def enqueue_of_an_imported_job_is_told_at_another_time(case: Case) -> None:
+    at = case.at("brought", "completed")
+    case.put(at, enqueued_at=case.events[at].enqueued_at + 1)
+
+
+@plant(("error_told", "retried"))
+def retry_has_no_error(case: Case) -> None:
+    case.change("retried", "retrying", error_type="", message="", fingerprint="")
+
+
+@plant(("error_told", "lapsed"))
+def retry_after_a_lease_has_no_fingerprint(case: Case) -> None:
+    case.change("lapsed", "retrying", fingerprint="")
+
+
+@plant(("error_told", "exhausted"))
+def dead_letter_has_no_type(case: Case) -> None:
+    case.change("exhausted", "failed", error_type="")
+
+
+@plant(("error_told", "overtime"))
+def dead_letter_has_no_message(case: Case) -> None:
+    case.change("overtime", "failed", message="")
+
+
+@plant(("error_told", "exhausted"))
+def dead_letter_has_the_fingerprint_of_another_error(case: Case) -> None:
+    case.change("exhausted", "failed", message="it bent")
+
+
+@plant(("error_told", "expires"))
+def dead_letter_has_no_reason(case: Case) -> None:
+    case.change("expires", "failed", reason="")
+
+
+# Removal.
+
+
+@plant(("gone_stays_gone", "removed"))
+def removed_twice(case: Case) -> None:
+    at = case.at("removed", "removed")
+    case.insert(at + 1, case.events[at])
+
+
+@plant(("gone_stays_gone", "removed"))
+def completed_after_it_was_removed(case: Case) -> None:
+    at = case.at("removed", "removed")
+    fields = {"type": "completed", "state": "completed", "cause": "complete"}
+    case.insert(at + 1, case.events[at], **fields)
+    case.stored[case.jobs["removed"]] = "completed"
+
+
+@plant(("gone_stays_gone", "removed"), ("job_seq_dense", "removed"))
+def told_of_long_after_it_was_removed(case: Case) -> None:
+    at = case.at("removed", "removed")
+    case.insert(at + 1, case.events[at], type="updated", state="ready", cause="update")
+    case.put(at + 1, job_seq=case.events[at].job_seq + 5)
+    case.stored[case.jobs["removed"]] = "ready"
+
+
+@plant(("gone_stays_gone", "removed"), ("state_told", "removed"))
+def told_of_without_a_cause_after_it_was_removed(case: Case) -> None:
+    at = case.at("removed", "removed")
+    case.insert(at + 1, case.events[at], type="progress", state="running", cause="")
+    case.stored[case.jobs["removed"]] = "running"
 
 
 # Limits.

@@ -117,6 +117,11 @@ class Shop:
         with self.client() as client:
             return [event.seq for event in client.events()]
 
+    def times(self) -> list[int]:
+        """Of the events, in milliseconds."""
+        with self.client() as client:
+            return [event.at for event in client.events()]
+
 
 def settings_of(folder: Path) -> dict[str, str]:
     """Of a session that such a program makes."""

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
-from tenure.spark.audit import violations
+from tenure.spark.audit import audit, violations
+from tenure.spark.audit.ledger import ALL_ENDED
 from tenure.spark.audit.run import every_check
-from tests.spark.histories import simulate, table_of
+from tests.spark.histories import simulate, table_of, write
 from tests.spark.plants import PLANTS, Case, Found, case_of
 from tests.spark.scenario import eventful
 
@@ -80,7 +82,39 @@ def test_planted_violation_is_found(number: int, found: dict[int, Found]) -> Non
 
 
 def test_every_check_has_a_planted_violation() -> None:
-    assert {check for plant in PLANTS for check, _ in plant.expected} == {check.name for check in every_check()}
+    planted = {check for plant in PLANTS for check, _ in plant.expected}
+    assert planted | {ALL_ENDED.name} == {check.name for check in every_check()}  # that one has a test of its own
+
+
+def test_job_that_never_ended_is_found_in_a_history_that_drained(spark: SparkSession, tmp_path: Path) -> None:
+    """Of many histories, each for itself: what is alive in the eventful one, and nothing where every job is gone."""
+    sound_one, drained_one = case_of(eventful()), Case({}, simulate(1, JOBS), [])
+    tables = [table_of(sound_one.events, 1), table_of(drained_one.events, 2)]
+    frame = spark.read.parquet(str(write(tables, tmp_path / "events.parquet")))
+    alive = {id for id, state in sound_one.stored.items() if state not in ("completed", "failed", "cancelled")}
+    assert alive
+    rows = violations(frame, drained=True).collect()
+    assert {(row["store"], row["check"], row["job"]) for row in rows} == {(1, "all_ended", id) for id in alive}
+    assert not audit(frame, drained=True).ok
+    assert audit(frame).ok
+
+
+def test_histories_may_be_told_apart_by_names(spark: SparkSession, tmp_path: Path) -> None:
+    """A column `store` of any type: also where numbers are missing, where limits are, and in the other tables."""
+    case = deepcopy(sound())
+    next(each for each in PLANTS if each.name == "queue_too_full").spoil(case)
+    next(each for each in PLANTS if each.name == "notice_is_missing").spoil(case)
+    jobs, names = sound().jobs, {1: "berlin", 2: "oslo"}
+    tables = [table_of(sound().events, 1), table_of(case.events, 2)]
+    frame = spark.read.parquet(str(write(tables, tmp_path / "events.parquet")))
+    named = frame.withColumn("store", sf.when(frame["store"] == 1, names[1]).otherwise(names[2]))
+    there = spark.createDataFrame([(name, id, state) for name in names.values() for id, state in case.stored.items()])
+    rows = violations(named, jobs=there.toDF("store", "id", "state")).collect()
+    assert {(row["store"], row["check"], row["job"]) for row in rows} == {
+        ("oslo", "queue_concurrency", jobs["narrow-2"]),
+        ("oslo", "queue_concurrency", jobs["narrow-3"]),
+        ("oslo", "seq_dense", jobs["simple"]),
+    }
 
 
 def test_history_without_its_beginning_has_no_violation(found: dict[int, Found]) -> None:

@@ -22,7 +22,27 @@ SECRET = "tok-5ecret"
 def test_defaults_of_a_reader() -> None:
     found = read_reading(READ, is_stream=False)
     assert (found.place.tenant, found.starting, found.ending) == ("default", "earliest", "latest")
-    assert (found.fail_on_data_loss, found.pushdown, found.max_offsets) == (True, False, 0)
+    assert (found.fail_on_data_loss, found.pushdown, found.max_offsets) == (True, "auto", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("1700000000123", 1_700_000_000_123),
+        ("2023-11-14T22:13:20.123Z", 1_700_000_000_123),
+        ("2023-11-14T23:13:20.123+01:00", 1_700_000_000_123),
+        ("2023-11-14 22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14", 1_699_920_000_000),
+    ],
+)
+def test_times_are_milliseconds_or_have_a_zone(text: str, at_ms: int) -> None:
+    assert read_reading({**READ, "startingTimestamp": text}, is_stream=True).starting_at_ms == at_ms
+    assert read_reading({**READ, "endingTimestamp": text}, is_stream=False).ending_at_ms == at_ms
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4_096), ("100k", 102_400), ("8m", 2**23), ("1g", 2**30)])
+def test_bytes_may_have_a_unit(text: str, size: int) -> None:
+    assert read_reading({**READ, "maxBytesPerTrigger": text}, is_stream=True).max_bytes == size
 
 
 def test_names_come_in_lower_case() -> None:
@@ -51,6 +71,12 @@ READ_WRONG = [
     ({"table": "jobs", "startingOffsets": "1"}, "only events and attempts have offsets"),
     ({"maxOffsetsPerTrigger": "5"}, "it is for streaming from it"),
     ({"tenant": "a b"}, "tenant"),
+    ({"startingTimestamp": "2023-11-14T22:13:20"}, "with a zone"),
+    ({"startingTimestamp": "yesterday"}, "2026-01-31T07:00:00Z"),
+    ({"startingTimestamp": "0", "startingOffsets": "1"}, "either it or startingOffsets"),
+    ({"endingTimestamp": "0", "endingOffsets": "1"}, "either it or endingOffsets"),
+    ({"table": "jobs", "startingTimestamp": "0"}, "only events and attempts"),
+    ({"pushdown": "perhaps"}, "auto, true, false"),
 ]
 
 
@@ -73,6 +99,10 @@ WRITE_WRONG = [
     ({"delay": "soon"}, "30s"),
     ({"queue": "no spaces"}, "queue"),
     ({"priorities": "x"}, "did you mean priority?"),
+    ({"tags": "a,b", "tagsColumn": "t"}, "either it or tagsColumn"),
+    ({"tags": ",".join(f"t{at}" for at in range(33))}, "tags"),
+    ({"queue": "", "task": "", "queueColumn": "q"}, "task: .* must be given"),
+    ({"nan": "maybe"}, "error, null"),
 ]
 
 

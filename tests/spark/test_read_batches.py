@@ -2,17 +2,32 @@
 
 import json
 import pickle
+import traceback
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, IsNotNull, LessThanOrEqual
+from pyspark.sql.datasource import (
+    CaseInsensitiveDict,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from tenure.core.error import EventsLost, InvalidRequest, Unavailable
+from tenure.core.error import Error, EventsLost, InvalidRequest, Unavailable
 from tenure.lake.schema import TABLES
+from tenure.spark.brief import brief
 from tenure.spark.read import PushingReader, TenureReader
+from tenure.spark.source import TenureSource
 from tenure.spark.span import PARTITIONS_DEFAULT_MAX, ROWS_PER_PARTITION, Span, cut
 from tests.spark.rig import Make, Shop, batches_of, read_all, seqs_of
 
@@ -260,18 +275,132 @@ def test_attempts_stay_attempts_whatever_is_asked(history: Shop) -> None:
     assert pushed(history, "attempts", EqualTo(("outcome",), "started"))[1] in (0, 8)  # Spark looks again
 
 
-def test_reader_has_filters_only_when_asked(shop: Shop) -> None:
-    source = shop.source(table="events")
-    reader = source.reader(source.schema())
-    assert "pushFilters" not in vars(type(reader))
+def test_reader_takes_filters_where_the_session_allows_it(history: Shop) -> None:
+    """Spark refuses a reader that takes filters in a session that does not: it looks whether the method is its own. A
+    session that does allow it calls the method."""
+    source = history.source(table="jobs")
+    reader = pickle.loads(pickle.dumps(source.reader(source.schema())))
+    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
+    filters: list[Filter] = [EqualTo(("state",), "failed")]
+    assert list(reader.pushFilters(filters)) == filters
+    assert sum(batch.num_rows for batch in batches_of(reader, reader.partitions())) == 2
+    never = history.source(table="jobs", pushdown="false").reader(source.schema())
+    assert list(never.pushFilters(filters)) == filters
+    assert sum(batch.num_rows for batch in batches_of(never, never.partitions())) > 2
+    always = history.source(table="jobs", pushdown="true").reader(source.schema())
+    assert "pushFilters" in vars(type(always))
+
+
+# Times.
+
+
+@pytest.fixture
+def hours(serve: Make) -> Shop:
+    """Events of two tenants, of some moments."""
+    shop = Shop(serve(store="memory://").url, "default")
+    for queue in range(30):
+        shop.enqueue(1 + queue % 3, queue=f"q{queue}")
+        Shop(shop.url, "other").enqueue(2)
+    return shop
+
+
+def iso(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="milliseconds")
+
+
+def test_timestamps_bound_what_is_read(hours: Shop) -> None:
+    seqs, times = hours.events(), hours.times()
+    for at_ms in (*sorted(set(times)), times[0] - 1, times[-1] + 1, times[7] + 1):
+        after = [seq for seq, at in zip(seqs, times, strict=True) if at >= at_ms]
+        before = [seq for seq, at in zip(seqs, times, strict=True) if at < at_ms]
+        for text in (str(at_ms), iso(at_ms)):
+            assert seqs_of(read_all(hours, "events", startingTimestamp=text).to_batches()) == after
+        assert seqs_of(read_all(hours, "events", endingTimestamp=iso(at_ms)).to_batches()) == before
+    some = read_all(hours, "events", startingTimestamp=str(times[5]), endingTimestamp=str(times[20]))
+    assert {at.timestamp() * 1_000 for at in some["at"].to_pylist()} == {
+        at for at in times if times[5] <= at < times[20]
+    }
+
+
+def test_filters_on_time_are_looked_at_by_the_server(hours: Shop) -> None:
+    seqs, times = hours.events(), hours.times()
+    low, high = (datetime.fromtimestamp(times[at] / 1_000, UTC) for at in (5, 20))
+    between = [seq for seq, at in zip(seqs, times, strict=True) if times[5] <= at <= times[20]]
+    _, rows = pushed(hours, "events", GreaterThanOrEqual(("at",), low), LessThanOrEqual(("at",), high))
+    assert rows == len(between)
+    _, rows = pushed(hours, "events", GreaterThan(("at",), low), LessThan(("at",), high))
+    assert len(between) >= rows >= len([at for at in times if times[5] < at < times[20]])
+    _, rows = pushed(hours, "events", EqualTo(("at",), low))
+    assert rows == times.count(times[5])
+    hours.work(complete=1, queue="q0")
+    assert pushed(hours, "attempts", GreaterThan(("ended_at",), high))[1] == 1
+    assert pushed(hours, "attempts", LessThan(("ended_at",), high))[1] == 0
 
 
 # What goes wrong.
 
 
-def test_schema_by_hand_is_refused(shop: Shop) -> None:
-    with pytest.raises(InvalidRequest, match="a schema of its own"):
+def test_schema_by_hand_names_the_columns(history: Shop) -> None:
+    source = history.source(table="events")
+    asked = StructType([source.schema()["type"], source.schema()["seq"]])
+    reader = source.reader(asked)
+    [batch] = batches_of(reader, reader.partitions())
+    assert batch.schema.names == ["type", "seq"]
+    for columns in ("seq", "seq,type"):  # which the option says otherwise
+        with pytest.raises(InvalidRequest, match="leave one of them out"):
+            history.source(table="events", columns=columns).reader(asked)
+
+
+def frames(error: BaseException) -> tuple[int, str]:
+    """How many a traceback shows, and its last line; what it is chained to counts too."""
+    lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
+    return sum(line.startswith("  File") for line in lines) - 1, lines[-1]  # one is the test's own
+
+
+def test_errors_have_a_traceback_of_one_frame_and_a_last_line_that_says_all(
+    history: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.spark.span.PATIENCE_S", 0.0)
+    monkeypatch.setattr("tenure.client.remote.CONNECT_S", 0.2)
+    source = history.source(table="events", startingOffsets="100000000")
+    reader = source.reader(source.schema())
+    away = TenureSource(CaseInsensitiveDict({"url": "tenure://127.0.0.1:1", "table": "jobs"}))
+    for ask, words in (
+        (lambda: history.source(table="event").schema(), "it must be one of events, "),
+        (lambda: history.source(table="events", maxoffsets="1").reader(source.schema()), "did you mean"),
+        (reader.partitions, "the newest event is"),
+        (away.reader(away.schema()).partitions, "no server answers at 127.0.0.1:1"),
+        (lambda: list(away.reader(away.schema()).read(Span(0, 1))), "no server answers at 127.0.0.1:1"),
+    ):
+        with pytest.raises(Error) as raised:
+            ask()
+        count, line = frames(raised.value)
+        assert count <= 2, line  # a lambda of this test, and the method that Spark calls
+        assert words in line
+        assert line.startswith("tenure.core.error.")
+
+
+def test_error_of_many_lines_becomes_one_and_others_keep_their_frames() -> None:
+    @brief
+    def say(error: Exception) -> None:
+        def inner() -> None:
+            raise error
+
+        inner()
+
+    with pytest.raises(InvalidRequest) as raised:
+        say(InvalidRequest("rows", 1, "one\n  two\n\tthree"))
+    assert frames(raised.value) == (1, "tenure.core.error.InvalidRequest: rows: 1 is not accepted; one two three")
+    with pytest.raises(ZeroDivisionError) as fault:
+        say(ZeroDivisionError("a bug"))
+    assert frames(fault.value)[0] == 3
+
+
+def test_schema_by_hand_with_other_types_is_refused(shop: Shop) -> None:
+    with pytest.raises(InvalidRequest, match="seq is bigint"):
         shop.source(table="events").reader(StructType().add("seq", "string"))
+    with pytest.raises(InvalidRequest, match="no such column"):
+        shop.source(table="events").reader(StructType().add("sequence", "long"))
 
 
 def test_server_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,11 +71,18 @@ def test_every_table_is_read_with_counts_and_values(spark: SparkSession, shop: S
     assert (queue.queue, queue.completed, queue.failed, queue.ready) == ("orders", 6, 2, 2)
 
 
-def test_filters_are_pushed_down_when_asked(spark: SparkSession, shop: Shop) -> None:
+def test_filters_are_pushed_down_where_the_session_allows_it(spark: SparkSession, shop: Shop) -> None:
     shop.enqueue(5)
     shop.enqueue(3, queue="other")
+    at = read(spark, shop, "events").agg(f.max("at")).collect()[0][0]
+    frame = read(spark, shop, "events", minPartitions="4").where(f.col("at") > f.lit(at))
+    assert (frame.count(), frame.rdd.getNumPartitions()) == (0, 4)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
+        frame = read(spark, shop, "jobs").where("queue = 'other' and state = 'ready' and id > 0")
+        assert frame.count() == 3
+        some = read(spark, shop, "events", minPartitions="4").where(f.col("at") > f.lit(at) + f.expr("interval 1 hour"))
+        assert (some.count(), some.rdd.getNumPartitions()) == (0, 1)  # nothing is left to read
         frame = read(spark, shop, "jobs", pushdown="true").where("queue = 'other' and state = 'ready' and id > 0")
         assert frame.count() == 3
         assert read(spark, shop, "jobs").where("queue = 'other'").count() == 3
@@ -83,6 +90,12 @@ def test_filters_are_pushed_down_when_asked(spark: SparkSession, shop: Shop) -> 
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     with pytest.raises(AnalysisException, match=r"filterPushdown\.enabled"):
         read(spark, shop, "jobs", pushdown="true").where("queue = 'other'").count()
+
+
+def test_schema_by_hand_names_the_columns_that_are_fetched(spark: SparkSession, shop: Shop) -> None:
+    shop.enqueue(3)
+    named = spark.read.format("tenure").options(**shop.options(table="events")).schema("type string, seq bigint")
+    assert [(row.type, row.seq) for row in named.load().collect()] == [("enqueued", seq) for seq in shop.events()]
 
 
 def test_wrong_option_is_named_by_spark(spark: SparkSession, shop: Shop) -> None:

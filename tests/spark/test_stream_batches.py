@@ -5,7 +5,13 @@ import signal
 
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from tenure.core.error import EventsLost, InvalidRequest
 from tests.spark.rig import Make, Shop, batches_of, seqs_of
@@ -122,6 +128,47 @@ def test_latest_begins_with_what_comes(serve: Make) -> None:
     shop.enqueue(2)
     assert rows(reader, start, reader.latestOffset(start, ALL)) == shop.events()[5:]
     assert reader.reportLatestOffset() == {"seq": shop.events()[-1]}
+
+
+def test_stream_begins_with_a_time(serve: Make) -> None:
+    shop = Shop(serve().url, "default")
+    for _ in range(10):
+        shop.enqueue(3)
+    seqs, times = shop.events(), shop.times()
+    for at_ms in sorted(set(times)):
+        found = drain(stream(shop, startingTimestamp=str(at_ms)))
+        assert [seq for batch in found for seq in batch] == [
+            seq for seq, at in zip(seqs, times, strict=True) if at >= at_ms
+        ]
+    reader = stream(shop, startingTimestamp=str(times[-1] + 3_600_000))
+    assert reader.initialOffset() == {"seq": seqs[-1]}
+
+
+def test_batches_are_bounded_in_bytes(serve: Make) -> None:
+    shop = Shop(serve().url, "default")
+    shop.enqueue(3_000)
+    reader = stream(shop, maxBytesPerTrigger="100k")
+    assert reader.getDefaultReadLimit() == ReadMaxBytes(102_400)
+    at, sizes, found = reader.initialOffset(), [], []
+    while (end := reader.latestOffset(at, reader.getDefaultReadLimit())) != at:
+        batches = batches_of(reader, reader.partitions(at, end))
+        sizes.append(sum(batch.nbytes for batch in batches))
+        found += seqs_of(batches)
+        at = end
+    assert found == shop.events()
+    assert len(sizes) > 3
+    assert all(50_000 <= size <= 200_000 for size in sizes[:-1]), sizes
+    one = stream(shop, maxBytesPerTrigger="1")  # a batch has an event at least, or the query would stand still
+    assert one.latestOffset({"seq": 0}, one.getDefaultReadLimit()) == {"seq": 1}
+
+
+def test_both_limits_of_a_batch_hold(serve: Make) -> None:
+    shop = Shop(serve().url, "default")
+    shop.enqueue(500)
+    few = stream(shop, maxBytesPerTrigger="1g", maxOffsetsPerTrigger="20")
+    assert [len(batch) for batch in drain(few)] == [20] * 25
+    small = stream(shop, maxBytesPerTrigger="10k", maxOffsetsPerTrigger="499")
+    assert max(len(batch) for batch in drain(small)) < 250
 
 
 def test_attempts_are_streamed_by_the_seq_of_their_events(shop: Shop) -> None:

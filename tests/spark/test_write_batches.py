@@ -1,7 +1,9 @@
 """The writers without Spark: what becomes of rows, of tasks that run twice and of loads that are written again."""
 
 import json
+import math
 import pickle
+import signal
 import threading
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,8 +15,9 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tenure.client.remote import size_of
-from tenure.core.error import InvalidRequest, Overloaded, PayloadTooLarge
+from tenure.core.error import Conflict, InvalidRequest, Overloaded, PayloadTooLarge
 from tenure.core.record import LoadReport
+from tenure.core.request import PUBLISH, Load
 from tenure.spark import load_report
 from tenure.spark.load import Written, publish, stage_rows
 from tenure.spark.option import read_writing
@@ -105,6 +108,84 @@ def test_types_are_said_as_tasks_read_them(shop: Shop) -> None:
     assert msgspec.msgpack.decode(packed)["at"] == at
 
 
+def nested(value: Any, kind: pa.DataType) -> dict[str, Any]:
+    """A value at the top, in an array, in a struct, in a map, and in an array of structs of maps."""
+    deep = pa.list_(pa.struct([("m", pa.map_(pa.string(), kind))]))
+    return {
+        "top": pa.array([value], kind),
+        "array": pa.array([[value, None]], pa.list_(kind)),
+        "struct": pa.array([{"s": value}], pa.struct([("s", kind)])),
+        "map": pa.array([[("k", value)]], pa.map_(pa.string(), kind)),
+        "deep": pa.array([[{"m": [("k", value)]}, None]], deep),
+    }
+
+
+def encoded(columns: dict[str, Any], **options: str) -> Any:
+    """The payload of the one row, read again."""
+    writing = read_writing({"url": "tenure://h", "queue": "q", "task": "t", "key": "id", **options}, is_stream=False)
+    [payload] = RowEncoder(writing).read(pa.record_batch({"id": ["row-1"], **columns})).payloads
+    return msgspec.msgpack.decode(payload) if writing.codec == "msgpack" else json.loads(payload)
+
+
+def in_all_places(text: Any) -> dict[str, Any]:
+    return {
+        "id": "row-1",
+        "top": text,
+        "array": [text, None],
+        "struct": {"s": text},
+        "map": {"k": text},
+        "deep": [{"m": {"k": text}}, None],
+    }
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+def test_times_are_in_utc_wherever_they_stand(zone: str) -> None:
+    at = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
+    kind = pa.timestamp("us", zone)
+    assert encoded(nested(at, kind)) == in_all_places("2026-03-04T05:06:07.890000Z")
+    assert encoded(nested(at, kind), codec="msgpack") == in_all_places(at)
+    keys = pa.array([[(at, 1)]], pa.map_(kind, pa.int64()))
+    assert encoded({"map": keys})["map"] == {"2026-03-04T05:06:07.890000Z": 1}
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.000000000000000000",
+        "0.000000000000000001",
+        "-0.000000100000000000",
+        "12345678901234567890.500000000000000000",
+    ],
+)
+def test_decimals_are_in_plain_notation_with_the_scale_of_their_column(text: str, codec: str) -> None:
+    assert encoded(nested(Decimal(text), pa.decimal128(38, 18)), codec=codec) == in_all_places(text)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_number_that_json_does_not_have_is_refused_and_named(number: float, kind: pa.DataType) -> None:
+    for name, column in nested(number, kind).items():
+        with pytest.raises(InvalidRequest, match=f"{name}: .*row-1.*nan=null") as caught:
+            encoded({name: column})
+        assert str(number) in caught.value.message
+    assert encoded(nested(number, kind), nan="null") == in_all_places(None)
+    kept = encoded(nested(number, kind), codec="msgpack")
+    assert str(kept["top"]) == str(kept["deep"][0]["m"]["k"]) == str(number)
+    with pytest.raises(InvalidRequest, match=r"top: .*row-1"):
+        encoded(nested(number, kind), codec="msgpack", nan="error")
+
+
+def test_row_with_a_number_that_json_does_not_have_is_found_among_others(shop: Shop) -> None:
+    batch = orders(0, 5).set_column(1, "amount", pa.array([1.0, None, 2.0, math.nan, math.inf]))
+    writer = writer_of(shop, batch, **ORDERS, loadId="nan")
+    with pytest.raises(InvalidRequest, match="order-3"):
+        writer.write(iter([batch]))
+    writer.abort([None])
+    write_all(shop, [[batch]], **ORDERS, nan="null", loadId="nan")
+    assert [json.loads(payload)["amount"] for payload in shop.payloads()] == [1.0, None, 2.0, None, None]
+
+
 def test_columns_say_priority_time_and_group_of_a_row(shop: Shop) -> None:
     at = datetime(2035, 1, 1, tzinfo=UTC)
     batch = pa.record_batch(
@@ -131,6 +212,67 @@ def test_columns_say_priority_time_and_group_of_a_row(shop: Shop) -> None:
     assert (one.priority, one.group, one.run_at, one.state) == (20, "g1", int(at.timestamp() * 1_000), "scheduled")
     assert (two.priority, two.group, two.state) == (5, "", "ready")
     assert json.loads(one.payload) == {"id": "a"}
+
+
+def test_columns_say_queue_task_tags_and_unique_key_of_a_row(shop: Shop) -> None:
+    batch = pa.record_batch(
+        {
+            "id": ["a", "b", "c"],
+            "where": ["mail", "push", None],
+            "what": ["send", None, "send"],
+            "labels": [["eu", "vip"], [], None],
+            "one": ["u-1", None, "u-3"],
+            "prio": pa.array([1, 2, None], pa.int32()),
+        }
+    )
+    columns = {"queueColumn": "where", "taskColumn": "what", "tagsColumn": "labels", "uniqueKeyColumn": "one"}
+    write_all(shop, [[batch]], queue="rest", task="other", key="id", priorityColumn="prio", **columns)
+    with shop.client() as client:
+        found = {job.queue: job for job in client.find().jobs}
+        again = client.enqueue(b"{}", queue="mail", task="send", unique_key="u-1")
+    assert {job.queue: (job.task, job.tags, job.priority) for job in found.values()} == {
+        "mail": ("send", ("eu", "vip"), 1),
+        "push": ("other", (), 2),
+        "rest": ("send", (), 0),
+    }
+    assert json.loads(found["mail"].payload) == {"id": "a"}
+    assert (again.id, again.duplicate) == (found["mail"].id, True)
+
+
+def test_tags_may_be_of_all_rows_or_a_column_of_text(shop: Shop) -> None:
+    write_all(shop, [[orders(0, 2)]], **ORDERS, tags="nightly, eu")
+    batch = pa.record_batch({"order_id": ["x", "y"], "tag": ["one", None]})
+    write_all(shop, [[batch]], **ORDERS, tagsColumn="tag")
+    with shop.client() as client:
+        assert sorted(job.tags for job in client.find().jobs) == [(), ("nightly", "eu"), ("nightly", "eu"), ("one",)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ({"q": ["a b"]}, {"queueColumn": "q"}, "queue: 'a b'"),
+        ({"q": pa.array([None], pa.string())}, {"queueColumn": "q", "queue": ""}, "q is null in 1 of 1 rows"),
+        ({"t": [["x" * 129]]}, {"tagsColumn": "t"}, "tags"),
+        ({"u": [""]}, {"uniqueKeyColumn": "u"}, "1 to 512 bytes"),
+    ],
+)
+def test_wrong_value_of_such_a_column_fails_the_task(
+    shop: Shop, columns: dict[str, Any], options: dict[str, str], words: str
+) -> None:
+    batch = pa.record_batch({"order_id": ["row-1"], **columns})
+    with pytest.raises(InvalidRequest, match=words):
+        writer_of(shop, batch, **{**ORDERS, **options}).write(iter([batch]))
+
+
+def test_type_of_such_a_column_is_checked_before_a_row_is_read(shop: Shop) -> None:
+    for option, column, words in (
+        ("queueColumn", pa.array([1]), "it must be text, not bigint"),
+        ("taskColumn", pa.array([1]), "it must be text, not bigint"),
+        ("tagsColumn", pa.array([[1]]), "it must be text or an array of text"),
+        ("uniqueKeyColumn", pa.array([1.5]), "it must be text, a whole number"),
+    ):
+        with pytest.raises(InvalidRequest, match=words):
+            writer_of(shop, pa.record_batch({"order_id": ["a"], "c": column}), **ORDERS, **{option: "c"})
 
 
 # Keys.
@@ -224,6 +366,71 @@ def test_load_published_by_another_run_meanwhile_is_not_doubled(shop: Shop) -> N
     two.commit([messages[1]])
     two.abort([messages[1]])  # and an abort that comes too late takes nothing away
     assert shop.count() == {"ready": 5}
+
+
+def test_load_written_again_with_other_rows_is_an_error(shop: Shop) -> None:
+    """Whichever writer learns of the first one late or early: while it stages, or when it publishes."""
+    write_all(shop, [[orders(0, 20)]], **ORDERS, loadId="l6")
+    early = writer_of(shop, orders(0, 1), **ORDERS, loadId="l6")
+    for rows, words in ((orders(0, 19), "20 rows, now 19"), (orders(1, 20), "other keys"), (orders(0, 0), "now 0")):
+        with pytest.raises(Conflict, match=words) as caught:
+            early.commit([early.write(iter([rows]))])
+        assert "under another loadId" in caught.value.message
+    assert counts(report_of(shop, "l6")) == (20, 20, 0)
+
+
+def test_load_published_by_another_run_with_other_rows_meanwhile_is_an_error(shop: Shop) -> None:
+    one = writer_of(shop, orders(0, 1), **ORDERS, loadId="l7")
+    two = writer_of(shop, orders(0, 1), **ORDERS, loadId="l7")
+    messages = one.write(iter([orders(0, 5)])), two.write(iter([orders(5, 5)]))
+    one.commit([messages[0]])
+    with pytest.raises(Conflict, match="other keys"):
+        two.commit([messages[1]])
+    assert shop.count() == {"ready": 5}
+
+
+def test_load_written_again_with_other_content_of_the_same_keys_is_an_error(shop: Shop) -> None:
+    write_all(shop, [[orders(0, 3)]], **ORDERS, loadId="l8")
+    other = orders(0, 3).set_column(1, "amount", pa.array([9.0, 9.0, 9.0]))
+    with pytest.raises(Conflict, match="the same keys with other content"):
+        write_all(shop, [[other]], **ORDERS, loadId="l8")
+    with pytest.raises(Conflict, match="the same keys with other content"):
+        write_all(shop, [[orders(0, 3)]], **{**ORDERS, "queue": "elsewhere"}, loadId="l8")
+    write_all(shop, [[orders(0, 3)]], **ORDERS, loadId="l8")
+
+
+def test_load_is_the_same_however_its_rows_are_ordered_and_divided(shop: Shop) -> None:
+    batch = orders(0, 100)
+    columns = {"priorityColumn": "n", "groupColumn": "order_id"}
+    write_all(shop, [[batch]], **ORDERS, **columns, loadId="l9")
+    shuffled = batch.take(pa.array([at * 37 % 100 for at in range(100)]))
+    pieces = [[shuffled.slice(0, 30), shuffled.slice(30, 1)], [shuffled.slice(0, 0)], [shuffled.slice(31)]]
+    write_all(shop, pieces, **ORDERS, **columns, loadId="l9")
+    assert counts(report_of(shop, "l9")) == (100, 100, 0)
+    swapped = batch.set_column(2, "n", batch.column("n").take(pa.array([1, 0, *range(2, 100)])))
+    with pytest.raises(Conflict, match="other content"):
+        write_all(shop, [[swapped]], **ORDERS, **columns, loadId="l9")
+
+
+def test_load_of_a_build_that_kept_no_digest_is_told_by_its_number_of_rows(shop: Shop) -> None:
+    writing = read_writing(shop.options(**ORDERS), is_stream=False)
+    message = stage_rows(writing, "l10", 0, [orders(0, 10)])
+    with shop.client() as client:
+        client.load(Load(PUBLISH, "l10", parts={0: message.writing}))
+    write_all(shop, [[orders(5, 10)]], **ORDERS, loadId="l10")
+    with pytest.raises(Conflict, match="10 rows, now 9"):
+        write_all(shop, [[orders(0, 9)]], **ORDERS, loadId="l10")
+
+
+def test_digest_of_a_load_outlives_a_restart(serve: Any) -> None:
+    served = serve()
+    shop = Shop(served.url, "default")
+    write_all(shop, [[orders(0, 10)]], **ORDERS, loadId="l11")
+    served.stop(signal.SIGKILL)
+    served.start()
+    write_all(shop, [[orders(0, 10)]], **ORDERS, loadId="l11")
+    with pytest.raises(Conflict, match="other keys"):
+        write_all(shop, [[orders(1, 10)]], **ORDERS, loadId="l11")
 
 
 def test_rows_of_another_load_are_duplicates_by_their_keys(shop: Shop) -> None:
@@ -333,6 +540,23 @@ def test_batch_that_is_written_again_adds_nothing(shop: Shop) -> None:
         publish(writing.place, [stage_rows(writing, name_load("query", 7), 0, [orders(0, 10)])])
     assert shop.count() == {"ready": 10}
     assert counts(report_of(shop, "query-7")) == (10, 10, 0)
+
+
+def test_batch_with_other_rows_stops_the_query_and_other_content_is_told(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch that is computed again may have other content (a time of day): an error would stop the query for ever."""
+    writing = read_writing(shop.options(**ORDERS), is_stream=True)
+
+    def write(rows: pa.RecordBatch) -> None:
+        publish(writing.place, [stage_rows(writing, name_load("q", 0), 0, [rows])], is_stream=True)
+
+    write(orders(0, 10))
+    write(orders(0, 10).set_column(1, "amount", pa.array([1.0] * 10)))
+    assert "the same keys with other content" in caplog.text
+    with pytest.raises(Conflict, match="other keys"):
+        write(orders(10, 10))
+    assert shop.count() == {"ready": 10}
 
 
 def test_stream_writer_outside_of_spark_says_what_it_misses(shop: Shop) -> None:

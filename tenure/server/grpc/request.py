@@ -129,9 +129,10 @@ def enqueue(s: Speech, m: pb.EnqueueRequest, left_ms: int | None) -> Asking:
 def load(s: Speech, m: pb.LoadRequest, left_ms: int | None) -> Asking:
     step = choice("step", pb.LoadStep, m.step, "LOAD_STEP_")
     parts = dict(m.parts) if m.parts else None
-    call = call_of(
-        s, c.LoadJobs(load_id=m.load_id, step=step, part=m.part, writing=m.writing, chunk=m.chunk, parts=parts)
+    asked = c.LoadJobs(
+        load_id=m.load_id, step=step, part=m.part, writing=m.writing, chunk=m.chunk, parts=parts, digest=m.digest
     )
+    call = call_of(s, asked)
     if m.HasField("batch"):
         need_few("pasts", m.pasts)
         batch = call.arguments[0].batch = whole_batch_of(s, m.batch)

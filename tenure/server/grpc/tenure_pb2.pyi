@@ -251,7 +251,7 @@ class EnqueueRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., atomic: _Optional[bool] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
-    __slots__ = ("header", "load_id", "step", "part", "writing", "chunk", "batch", "parts", "pasts")
+    __slots__ = ("header", "load_id", "step", "part", "writing", "chunk", "batch", "parts", "pasts", "digest")
     class PartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -268,6 +268,7 @@ class LoadRequest(_message.Message):
     BATCH_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     PASTS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     header: Header
     load_id: str
     step: LoadStep
@@ -277,7 +278,8 @@ class LoadRequest(_message.Message):
     batch: Batch
     parts: _containers.ScalarMap[int, str]
     pasts: _containers.RepeatedCompositeFieldContainer[Past]
-    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., load_id: _Optional[str] = ..., step: _Optional[_Union[LoadStep, str]] = ..., part: _Optional[int] = ..., writing: _Optional[str] = ..., chunk: _Optional[int] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., parts: _Optional[_Mapping[int, str]] = ..., pasts: _Optional[_Iterable[_Union[Past, _Mapping]]] = ...) -> None: ...
+    digest: str
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., load_id: _Optional[str] = ..., step: _Optional[_Union[LoadStep, str]] = ..., part: _Optional[int] = ..., writing: _Optional[str] = ..., chunk: _Optional[int] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., parts: _Optional[_Mapping[int, str]] = ..., pasts: _Optional[_Iterable[_Union[Past, _Mapping]]] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class Past(_message.Message):
     __slots__ = ("id", "state", "attempt", "delivery", "created_at", "run_at", "ready_at", "started_at", "ended_at", "lease_until", "worker", "progress", "result", "error", "reason", "parent", "replays", "history")
@@ -334,7 +336,7 @@ class LoadedRow(_message.Message):
     def __init__(self, id: _Optional[int] = ..., source: _Optional[int] = ..., duplicate: _Optional[bool] = ..., code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class LoadReport(_message.Message):
-    __slots__ = ("rows", "new", "duplicates", "refused", "published", "done", "outcomes")
+    __slots__ = ("rows", "new", "duplicates", "refused", "published", "done", "outcomes", "digest")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     NEW_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
@@ -342,6 +344,7 @@ class LoadReport(_message.Message):
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     rows: int
     new: int
     duplicates: int
@@ -349,7 +352,8 @@ class LoadReport(_message.Message):
     published: bool
     done: bool
     outcomes: _containers.RepeatedCompositeFieldContainer[LoadedRow]
-    def __init__(self, rows: _Optional[int] = ..., new: _Optional[int] = ..., duplicates: _Optional[int] = ..., refused: _Optional[int] = ..., published: _Optional[bool] = ..., done: _Optional[bool] = ..., outcomes: _Optional[_Iterable[_Union[LoadedRow, _Mapping]]] = ...) -> None: ...
+    digest: str
+    def __init__(self, rows: _Optional[int] = ..., new: _Optional[int] = ..., duplicates: _Optional[int] = ..., refused: _Optional[int] = ..., published: _Optional[bool] = ..., done: _Optional[bool] = ..., outcomes: _Optional[_Iterable[_Union[LoadedRow, _Mapping]]] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class QueuePick(_message.Message):
     __slots__ = ("name", "weight")

@@ -7,13 +7,13 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from tenure.spark.audit import attempt, due, path
+from tenure.spark.audit import attempt, due, path, saying
 from tenure.spark.audit.check import told
 from tenure.spark.audit.sequence import Numbers, count_numbers
 from tenure.spark.audit.setting import KEY, Settings, read_settings
 from tenure.spark.audit.step import encode, is_suspect, leaves, starts, walk, with_store
 
-RULES: Final = (*path.RULES, *attempt.RULES, *due.RULES)
+RULES: Final = (*path.RULES, *attempt.RULES, *due.RULES, *saying.RULES)
 
 
 @dataclass
@@ -28,6 +28,7 @@ class History:
     jobs: DataFrame | None = None
     is_dense: bool = True  # all events of an owned store's, not one tenant's
     has_beginning: bool | None = None  # None: when the first seq is 1
+    is_drained: bool = False  # all was worked off when the events were read
 
     @property
     def whole(self) -> list[int]:
@@ -56,12 +57,13 @@ def read_history(
     jobs: DataFrame | None = None,
     is_dense: bool = True,
     has_beginning: bool | None = None,
+    is_drained: bool = False,
 ) -> History:
     events = with_store(events)
     settings = read_settings(events)
     rows = encode(events, settings)
     numbers = count_numbers(events)
-    history = History(events, rows, rows, rows, numbers, settings, ledger, jobs, is_dense, has_beginning)
+    history = History(events, rows, rows, rows, numbers, settings, ledger, jobs, is_dense, has_beginning, is_drained)
     walked = walk(rows).withColumn("is_whole", history.is_whole())
     history.kept = _keep(walked, settings).persist(StorageLevel.MEMORY_AND_DISK)
     history.steps = history.kept.withColumn("is_start", starts()).withColumn("is_leave", leaves())

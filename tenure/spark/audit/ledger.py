@@ -17,6 +17,9 @@ from tenure.spark.audit.history import History
 ACCEPTED: Final = Check("I14", "accepted_is_there", "Every job that was answered as accepted was enqueued.")
 NOT_LOST: Final = Check("I14", "not_lost", "Every job is in the store until an event says that it was removed.")
 FROM_SOMEWHERE: Final = Check("I14", "from_somewhere", "Every job in the store was enqueued.")
+ALL_ENDED: Final = Check(
+    "I14", "all_ended", "Where all was worked off, every job has ended or was removed: none is left behind."
+)
 SAME_STATE: Final = Check("I1", "same_state", "A job is in the state that its last event tells.")
 
 
@@ -31,11 +34,22 @@ def find_accepted(history: History) -> DataFrame:
     return missing.select("store", "job", *nowhere, fn.array(finding).alias("findings"))
 
 
+def find_left(history: History) -> DataFrame:
+    last = _last(history).where(fn.col("state").isin(*state.LIVE))
+    finding = told(ALL_ENDED, fn.lit(True), "it is ", name_of(fn.col("state"), STATE_TEXTS), " by its last event")
+    return last.withColumn("findings", fn.array(finding))
+
+
+def _last(history: History) -> DataFrame:
+    """What the last event of each job says."""
+    last = history.rows.groupBy("store", "job").agg(fn.max(fn.struct("job_seq", "seq", "state")).alias("last"))
+    return last.select("store", "job", "last.*")
+
+
 def find_in_store(history: History) -> DataFrame:
     assert history.jobs is not None
-    last = history.rows.groupBy("store", "job").agg(fn.max(fn.struct("job_seq", "seq", "state")).alias("last"))
     there = history.jobs.select("store", fn.col("id").alias("job"), fn.col("state").alias("shown"))
-    both = last.select("store", "job", "last.*").join(there, ["store", "job"], "full")
+    both = _last(history).join(there, ["store", "job"], "full")
     shown, left = fn.col("shown"), name_of(fn.col("state"), STATE_TEXTS)
     is_lost = shown.isNull() & (fn.col("state") != state.GONE)
     is_stray = fn.col("state").isNull() & history.is_whole()
@@ -54,5 +68,6 @@ def find_in_store(history: History) -> DataFrame:
     return both.withColumn("findings", fn.array(*findings))
 
 
+LEFT: Final = Family((ALL_ENDED,), find_left)
 LEDGER: Final = Family((ACCEPTED,), find_accepted)
 STORE: Final = Family((NOT_LOST, FROM_SOMEWHERE, SAME_STATE), find_in_store)

@@ -24,6 +24,7 @@ STATE_TOLD: Final = Check("I1", "state_told", "Every event of a job tells one st
 ENDED_ONCE: Final = Check("I2", "ended_once", "A job that has ended stays as it is, unless it is replayed or removed.")
 ONE_LEASE: Final = Check("I3", "one_lease", "A job that is running is not leased again.")
 CANCEL_WINS: Final = Check("I6", "cancel_wins", "A job that was cancelled does not start.")
+GONE: Final = Check("I14", "gone_stays_gone", "Nothing is told of a job after it was removed.")
 ON_THE_PATH: Final = Check("I12", "on_the_path", "Every step of a job is one that the table of transitions allows.")
 JOB_SEQ_DENSE: Final = Check("I12", "job_seq_dense", "The events of a job are numbered 1, 2, 3 and so on.")
 SEQ_RISES: Final = Check("I12", "seq_rises", "What happened later to a job has the greater seq.")
@@ -39,7 +40,11 @@ ONE_PLACE: Final = Check("I15", "one_place", "A job stays with its tenant, queue
 def _is_off() -> Column:
     """Not in the table; only where the event before it is known, and both tell a state."""
     told = fn.col("before").isNotNull() & fn.col("state").isNotNull() & fn.col("cause").isNotNull()
-    return told & ~is_allowed(fn.col("before"))
+    return told & ~is_allowed(fn.col("before")) & ~_was_gone()
+
+
+def _was_gone() -> Column:
+    return fn.coalesce(is_state("state_before", state.GONE), fn.lit(False))
 
 
 def _leased_twice() -> Column:
@@ -77,6 +82,11 @@ RULES: Final = (
     ),
     Rule(CANCEL_WINS, lambda: _is_off() & _after_cancel(), lambda: fn.lit("it was cancelled and starts")),
     Rule(ENDED_ONCE, lambda: _is_off() & is_state("before", *state.TERMINAL) & ~_after_cancel(), _step),
+    Rule(
+        GONE,
+        _was_gone,
+        lambda: text("it was removed at seq ", fn.col("seq_before"), ", and this tells of it"),
+    ),
     Rule(
         ON_THE_PATH,
         lambda: _is_off() & ~is_state("before", *state.TERMINAL) & ~_leased_twice(),

@@ -36,8 +36,15 @@ NEEDED: Final = (
     "limit_keys",
     "depends_on",
     "unique_hash",
+    "enqueued_at",
+    "ready_at",
     "started_at",
+    "wait_ms",
+    "run_ms",
     "reason",
+    "error_type",
+    "message",
+    "fingerprint",
     "detail",
 )
 
@@ -49,6 +56,7 @@ EVERY: Final = (
     group.FAMILY,
     dependency.FAMILY,
     sequence.FAMILY,
+    ledger.LEFT,
     ledger.LEDGER,
     ledger.STORE,
 )
@@ -66,13 +74,14 @@ def violations(
     jobs: DataFrame | None = None,
     dense: bool = True,
     whole: bool | None = None,
+    drained: bool = False,
 ) -> DataFrame:
     """Every violation as a row: store, check, job, job_seq, seq, what. The arguments are those of `audit`.
 
     With a column `store` in all tables, many histories are audited at once. What Spark holds for it stays until
     `spark.catalog.clearCache()`; `audit` lets it go by itself.
     """
-    return _find(_read(events, ledger, jobs, dense, whole))
+    return _find(_read(events, ledger, jobs, dense, whole, drained))
 
 
 def audit(
@@ -82,15 +91,17 @@ def audit(
     jobs: DataFrame | None = None,
     dense: bool = True,
     whole: bool | None = None,
+    drained: bool = False,
 ) -> Verdict:
     """Look for everything that the events can show. `ledger` has the ids that were answered as accepted (`job`), `jobs`
     is the store's table of that name, read when it was at rest.
 
     `dense` says that the events are all of an owned store's, so that a missing seq is missed; events of one tenant are
     not. `whole` says that no older ones were dropped; if it is left out, that is so when they begin with seq 1.
+    `drained` says that all was worked off when the events were read, so that a job that has not ended was left behind.
     """
     began = time.monotonic()
-    history = _read(events, ledger, jobs, dense, whole)
+    history = _read(events, ledger, jobs, dense, whole, drained)
     try:
         return _judge(history, began)
     finally:
@@ -98,22 +109,32 @@ def audit(
 
 
 def _read(
-    events: DataFrame, ledger: DataFrame | None, jobs: DataFrame | None, dense: bool, whole: bool | None
+    events: DataFrame,
+    ledger: DataFrame | None,
+    jobs: DataFrame | None,
+    dense: bool,
+    whole: bool | None,
+    drained: bool,
 ) -> History:
     missing = [name for name in NEEDED if name not in events.columns]
     if missing:
         rule = f"it must be the table events, with the columns {', '.join(EVENTS.names)}; missing: {', '.join(missing)}"
         raise InvalidRequest("events", len(events.columns), rule)
     kept = [name for name in (*NEEDED, "store") if name in events.columns]
+    for name, table in (("ledger", ledger), ("jobs", jobs)):
+        if table is not None and ("store" in table.columns) != ("store" in events.columns):
+            raise InvalidRequest(name, table.columns, "a column store must be in all tables or in none")
     ledger = None if ledger is None else with_store(ledger)
     jobs = None if jobs is None else with_store(jobs)
-    return read_history(events.select(*kept), ledger, jobs, dense, whole)
+    return read_history(events.select(*kept), ledger, jobs, dense, whole, drained)
 
 
 def _families(history: History) -> list[Family]:
     found = [STEPS, limit.FAMILY, group.FAMILY, dependency.FAMILY]
     if history.numbers.suspects or history.numbers.gaps:
         found.append(sequence.FAMILY)
+    if history.is_drained:
+        found.append(ledger.LEFT)
     if history.ledger is not None:
         found.append(ledger.LEDGER)
     if history.jobs is not None:

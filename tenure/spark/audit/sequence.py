@@ -95,7 +95,8 @@ def _squares_upto(last: int) -> int:
 def find(history: "History") -> DataFrame:
     """Doubles, and where the whole of a store was given, gaps."""
     session = history.events.sparkSession
-    suspects = session.createDataFrame(history.numbers.suspects, "store int, part long")
+    store = f"store {history.events.schema['store'].dataType.simpleString()}"
+    suspects = session.createDataFrame(history.numbers.suspects, f"{store}, part long")
     numbered = history.events.select(
         "store", "seq", "job", "job_seq", fn.shiftright("seq", PART_BITS).alias("part")
     ).join(fn.broadcast(suspects), ["store", "part"], "left_semi")
@@ -105,7 +106,7 @@ def find(history: "History") -> DataFrame:
     missing = fn.col("seq") - fn.col("before") - 1
     between = session.createDataFrame(
         [(gap.store, gap.seq, gap.seq - gap.missing - 1) for gap in history.numbers.gaps],
-        "store int, seq long, before long",
+        f"{store}, seq long, before long",
     )
     if not history.is_dense:
         return looked.withColumn("findings", fn.array(double))

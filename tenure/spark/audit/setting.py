@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import to_arrow_type
 
 from tenure.core.error import InvalidRequest
 from tenure.core.event import EVENT_NAMES, LIMITS_CHANGED, PAUSED, RESUMED
@@ -19,7 +20,6 @@ from tenure.core.event import EVENT_NAMES, LIMITS_CHANGED, PAUSED, RESUMED
 CHANGES_MAX: Final = 500_000
 SCHEMA: Final = pa.schema(
     [
-        ("store", pa.int32()),
         ("seq", pa.int64()),
         ("kind", pa.string()),
         ("tenant", pa.string()),
@@ -58,6 +58,7 @@ class Setting:
 class Settings:
     """All that was ever in force."""
 
+    store_type: pa.DataType = field(default_factory=pa.int32)
     rows: list[tuple[object, ...]] = field(default_factory=list)
     _now: dict[Place, Setting] = field(default_factory=dict)
     _rate_since: dict[Place, int] = field(default_factory=dict)
@@ -123,8 +124,9 @@ class Settings:
         return sorted({len(str(row[4])) for row in self.rows if row[2] == KEY}, reverse=True)
 
     def frame(self, session: SparkSession) -> DataFrame:
+        schema = SCHEMA.insert(0, pa.field("store", self.store_type))
         return session.createDataFrame(
-            pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in self.rows], SCHEMA)
+            pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.rows], schema)
         )
 
 
@@ -136,7 +138,7 @@ def read_settings(events: DataFrame) -> Settings:
     if len(rows) > CHANGES_MAX:
         rule = f"there are more than {CHANGES_MAX:,} changes of limits in it; audit fewer events at a time"
         raise InvalidRequest("events", len(rows), rule)
-    settings = Settings()
+    settings = Settings(to_arrow_type(events.schema["store"].dataType))
     seen: set[tuple[int, int]] = set()
     for row in sorted(rows, key=lambda row: (row["store"], row["seq"])):
         if (row["store"], row["seq"]) not in seen:

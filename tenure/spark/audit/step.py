@@ -5,7 +5,7 @@ by time, since events of one moment have no order by it. Everything that can be 
 condition on a row; what concerns several jobs goes on from the few columns that are kept.
 
 Names are numbers here (`tenure.spark.audit.code`) and places are hashes of 64 bits: a row in the shuffle has no text
-but the limit keys of jobs that have some.
+but the limit keys of jobs that have some, and what is wrong with the row by itself.
 """
 
 from typing import Final
@@ -15,6 +15,7 @@ from pyspark.sql import functions as fn
 
 from tenure.core import event, state
 from tenure.spark.audit.code import code_of, is_allowed, is_cause, is_state, is_told, is_type
+from tenure.spark.audit.saying import wrong_durations, wrong_error
 from tenure.spark.audit.setting import QUEUE, TENANT, Settings
 
 EXHAUSTED: Final = (state.REASON_ATTEMPTS, state.REASON_LEASE, state.REASON_TIMEOUT)
@@ -25,7 +26,7 @@ WAITS_FOR_TIME: Final = (state.SCHEDULED, state.BLOCKED, state.RETRYING)
 
 
 def with_store(events: DataFrame) -> DataFrame:
-    """One history, unless a column `store` says that there are several."""
+    """One history, unless a column `store`, of any type, says that there are several."""
     return events if "store" in events.columns else events.withColumn("store", fn.lit(0))
 
 
@@ -52,6 +53,7 @@ def encode(events: DataFrame, settings: Settings) -> DataFrame:
         "limit_keys",
         fn.col("depends_on").isNotNull().alias("depends"),
         (fn.col("cause") == state.CAUSE_NAMES[state.IMPORT]).alias("is_imported"),
+        fn.unix_millis(fn.coalesce("enqueued_at", "at")).alias("enqueued_at"),  # told by imported jobs alone
         "delivery",
     )
     return coded.select(
@@ -67,10 +69,13 @@ def encode(events: DataFrame, settings: Settings) -> DataFrame:
         "delivery",
         fn.unix_millis("run_at").alias("run_at"),
         fn.unix_millis("started_at").alias("started_at"),
+        fn.unix_millis("enqueued_at").alias("enqueued_at"),
         fn.xxhash64("worker").alias("worker"),
         fn.col("reason").isin(*EXHAUSTED).alias("exhausted"),
         fn.xxhash64("tenant", "queue", "task").alias("place"),
         fn.when(fn.col("code") == event.ENQUEUED, asked).alias("asked"),
+        wrong_durations(fn.col("code")).alias("wrong_durations"),
+        wrong_error(fn.col("code")).alias("wrong_error"),
     )
 
 
@@ -153,6 +158,12 @@ def is_suspect() -> Column:
         & (fn.col("place") == fn.coalesce("place_before", "place"))
         & (fn.col("at") >= fn.coalesce("due_at", "at"))
         & (fn.col("counts").bitwiseAND(COUNT_MAX) <= 1)
+        & fn.col("wrong_durations").isNull()
+        & fn.col("wrong_error").isNull()
+        & (
+            fn.coalesce("enqueued_at", "first.enqueued_at", fn.lit(0))
+            == fn.coalesce("first.enqueued_at", "enqueued_at", fn.lit(0))
+        )
     )
     # What has to do with few rows: the end of an attempt, limits of the job that it was enqueued with.
     ran = (fn.col("state_before") == state.RUNNING) & (fn.col("state") != state.RUNNING)

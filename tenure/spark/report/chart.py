@@ -23,6 +23,8 @@ WORKERS_MAX: Final = 16
 LABEL_CHARS: Final = 46
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PNG_DPI: Final = 150
+TICKS: Final = 8  # about so many on an axis of numbers
+PEAK_ROOM: Final = 1.4  # that lines of what is usual leave above them
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def _axes(theme: Theme, size: tuple[float, float] = WIDE) -> tuple[Figure, Axes]
 
 
 def _time_axis(axes: Axes, at: Sequence[float]) -> None:
-    locator = DATES.AutoDateLocator(tz=UTC, minticks=4, maxticks=10)
+    locator = DATES.AutoDateLocator(tz=UTC, minticks=7, maxticks=14)
     axes.xaxis.set_major_locator(locator)
     formats = ["%Y", "%b %Y", "%-d %b", "%H:%M", "%H:%M", "%S.%f"]
     plain = DATES.ConciseDateFormatter(locator, tz=UTC, formats=formats, show_offset=False)
@@ -155,12 +157,44 @@ def throughput(summary: Summary, theme: Theme) -> Figure | None:
     marker = "o" if len(at) < 3 else None
     for values, _, color in lines:
         axes.plot(at, values, color=color, linewidth=1.7, marker=marker)
-    axes.set_ylim(0, max(*came, *done, *bad, 1e-9) * 1.08)
+    top = scale_of(came, done, bad)
+    axes.set_ylim(0, top * 1.08)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: show_number(value)))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_locator(MaxNLocator(TICKS, steps=[1, 2, 2.5, 5, 10], min_n_ticks=6))
     _time_axis(axes, at)
+    _name_peaks(axes, at, came, top, series.unit, theme)
     _label_lines(axes, lines)
     return figure
+
+
+def scale_of(came: Sequence[float], done: Sequence[float], bad: Sequence[float]) -> float:
+    """The highest value that is drawn. A bulk load comes in at hundreds of times the rate at which it is worked off:
+    where peaks of arrivals would flatten all the rest, they leave the picture, and a note tells how high they are."""
+    whole = max(*came, *done, *bad, 1e-9)
+    usual = max(PEAK_ROOM * max(*done, *bad), PEAK_ROOM * float(np.median(came)))
+    return usual if 0 < usual < whole / 2 else whole
+
+
+def _name_peaks(axes: Axes, at: Sequence[float], came: Sequence[float], top: float, unit: str, theme: Theme) -> None:
+    above = [place for place, value in enumerate(came) if value > top * 1.08]
+    if not above:
+        return
+    highest = max(above, key=lambda place: came[place])
+    text = f"{show_number(came[highest])} a minute, off the scale"
+    if len(above) > 1:
+        text = f"{len(above):,} {unit}s off the scale, up to {text.removesuffix(', off the scale')}"
+    is_right = at[highest] > (at[0] + at[-1]) / 2
+    axes.annotate(
+        f"{text} ▲" if is_right else f"▲ {text}",
+        (at[highest], top * 1.03),
+        xytext=(-4 if is_right else 4, 0),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        va="center",
+        color=theme.blue,
+        fontsize=10,
+        bbox={"facecolor": theme.surface, "edgecolor": "none", "alpha": 0.85, "pad": 1.5},
+    )
 
 
 def waits(summary: Summary, theme: Theme) -> Figure | None:
@@ -186,7 +220,10 @@ def _percentiles(summary: Summary, theme: Theme, what: str) -> Figure | None:
     for values, _, color in lines:
         axes.plot(at, values, color=color, linewidth=1.7, marker=marker)
     axes.set_ylim(max(min(known) * 0.7, 0.8), max(*known, 10.0) * 1.4)
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
+    decades = np.log10(axes.get_ylim()[1] / axes.get_ylim()[0])
+    axes.yaxis.set_major_locator(
+        LogLocator(subs=(1, 2, 5) if decades < 3 else (1, 3) if decades < 5 else (1,), numticks=12)
+    )
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: show_ms(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(which="minor", length=0)
@@ -209,7 +246,7 @@ def heat(summary: Summary, theme: Theme) -> Figure | None:
     axes.spines["bottom"].set_visible(False)
     mesh = axes.pcolormesh(grid, cmap=_shade(theme, theme.blue), vmin=0, edgecolors=theme.surface, linewidth=2.5)
     axes.set_yticks(np.arange(len(days)) + 0.5, [WEEKDAYS[day] for day in days])
-    axes.set_xticks(np.arange(0, 24, 3) + 0.5, [f"{hour:02}:00" for hour in range(0, 24, 3)])
+    axes.set_xticks(np.arange(0, 24, 2) + 0.5, [f"{hour:02}:00" for hour in range(0, 24, 2)])
     axes.invert_yaxis()
     _color_bar(figure, axes, mesh, theme)
     return figure
@@ -231,7 +268,7 @@ def _bars_axes(theme: Theme, names: Sequence[str]) -> tuple[Figure, Axes]:
     axes.set_yticks(range(len(names)), names)
     axes.tick_params(axis="y", labelcolor=theme.text)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(TICKS, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: show_number(value)))
     return figure, axes
 

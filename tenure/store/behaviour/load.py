@@ -1,6 +1,6 @@
 """Section 4: loads. Staged out of sight, published whole and once, or gone."""
 
-from tenure.core.error import Error, InvalidRequest, Overloaded
+from tenure.core.error import Conflict, Error, InvalidRequest, Overloaded
 from tenure.core.packed import pack, pack_texts
 from tenure.core.record import LoadReport
 from tenure.core.request import ABORT, PUBLISH, READ, STAGE, STORE, Filter, Load
@@ -289,3 +289,24 @@ async def counts_of_a_load_are_read_without_a_chunk(rig: Rig) -> None:
     assert (staged.rows, staged.new, staged.published, staged.outcomes) == (2, 0, False, ())
     published = await publish(rig, {3: "w"})
     assert await rig.load(Load(READ, "load")) == published
+
+
+@behaviour(4, needs=NEEDS)
+async def load_published_again_with_another_digest_is_a_conflict(rig: Rig) -> None:
+    await stage(rig, [b"a", b"b"])
+    await rig.load(Load(PUBLISH, "load", parts={0: "w"}, digest="one"))
+    await rig.tick()
+    for parts in ({0: "w"}, {0: "other"}, {}):
+        again = await rig.load(Load(PUBLISH, "load", parts=parts, digest="one"))
+        assert (again.rows, again.published, again.digest) == (2, True, "one")
+        await refused(Conflict, rig.load(Load(PUBLISH, "load", parts=parts, digest="two")))
+    assert (await rig.load(Load(READ, "load"))).digest == "one"
+    assert await rig.count() == {"ready": 2}
+
+
+@behaviour(4, needs=NEEDS)
+async def load_published_without_a_digest_is_told_by_its_parts(rig: Rig) -> None:
+    await stage(rig, [b"a", b"b"])
+    await publish(rig, {0: "w"})
+    assert (await rig.load(Load(PUBLISH, "load", parts={0: "w"}, digest="one"))).digest == ""
+    await refused(Conflict, rig.load(Load(PUBLISH, "load", parts={0: "other"}, digest="one")))

@@ -175,7 +175,7 @@ class StoreWithBlobs(EmbeddedStore):
             return await super().load(context, load, now)
         async with self._upload() as upload:
             batch = await upload.staged(load.batch)
-            stored = Load(load.step, load.load_id, load.part, load.writing, load.chunk, batch, load.parts)
+            stored = Load(load.step, load.load_id, load.part, load.writing, load.chunk, batch, load.parts, load.digest)
             return await super().load(context, stored, now)
 
     # What goes out.

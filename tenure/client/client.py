@@ -72,7 +72,8 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 class Leased(msgspec.Struct, frozen=True):
-    """A job that this client holds until `lease_until` (milliseconds since 1970)."""
+    """A job that this client holds until `lease_until` (milliseconds since 1970, by the store's clock), which was
+    `lease_ms` off when the store answered."""
 
     id: int
     token: bytes
@@ -85,6 +86,7 @@ class Leased(msgspec.Struct, frozen=True):
     codec: str = "json"
     schema_version: int = 0
     trace: str = ""
+    lease_ms: int = 0
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -263,6 +265,7 @@ class Client:
                 found.options[at].codec,
                 found.options[at].schema_version,
                 _trace(found.extras[at]),
+                found.lease_ms[at],
             )
             for at, id in enumerate(found.ids)
         ]

@@ -640,5 +640,6 @@ def _restore_claimed(w: World, fact: Fact) -> Claimed:
         claimed.tenants.append(job.spec.tenant_name)
         claimed.attempts.append(int(job.attempt))
         claimed.lease_until.append(int(job.lease.until_wall_ms))
+        claimed.lease_ms.append(int(job.lease.length_ms))
         claimed.extras.append(None if job.side is None else job.side.extras)
     return claimed

@@ -127,5 +127,6 @@ def still_leased(w: World, claimed: Claimed) -> Claimed | None:
         again.tenants.append(claimed.tenants[at])
         again.attempts.append(claimed.attempts[at])
         again.lease_until.append(int(job.lease.until_wall_ms))
+        again.lease_ms.append(max(int(job.lease.due_ms - w.elapsed_ms), 0))
         again.extras.append(claimed.extras[at])
     return again if again.ids else None

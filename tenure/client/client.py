@@ -41,7 +41,7 @@ from tenure.core.state import (
     SETTLE_SNOOZE,
     STATE_NAMES,
 )
-from tenure.core.tenant import DEFAULT_TENANT, Context
+from tenure.core.tenant import DEFAULT_TENANT, Context, OpId
 from tenure.store.contract import Capabilities
 
 # Options that people give as durations, and the fields of the contract they become.
@@ -270,9 +270,12 @@ class Client:
             for at, id in enumerate(found.ids)
         ]
 
-    async def claim_batch(self, claim: Claim) -> Claimed:
-        """The contract's own verb, in columns."""
-        return await self._store.claim(self._context, claim, self._now())
+    async def claim_batch(self, claim: Claim, op: OpId | None = None) -> Claimed:
+        """The contract's own verb, in columns; with the operation id that it is to have."""
+        context = self._context
+        if op is not None:
+            context = Context(context.tenant, context.tenants, op=op)
+        return await self._store.claim(context, claim, self._now())
 
     async def complete(self, job: Leased, result: bytes | None = None, followups: Batch | None = None) -> Settled:
         return await self._settle(job, SETTLE_COMPLETE, results=[result], followups=[followups] if followups else None)

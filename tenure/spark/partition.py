@@ -20,7 +20,7 @@ from tenure.client.loop import LoopThread
 from tenure.core import bound
 from tenure.core.error import Error, Forbidden, JobCancelled, Unavailable
 from tenure.core.request import Filter
-from tenure.core.state import READY, RETRYING, RUNNING, SETTLE_FAIL, SETTLE_NAMES
+from tenure.core.state import READY, RETRYING, RUNNING, SETTLE_NAMES
 from tenure.spark.address import Address
 from tenure.spark.handler import Handler, open_handler
 from tenure.spark.token import read_token
@@ -31,7 +31,8 @@ from tenure.worker.followup import followups_of
 from tenure.worker.joblog import TAP
 from tenure.worker.keeping import Keeping
 from tenure.worker.renewal import Renewal
-from tenure.worker.settler import LOST, Settler, Speaker
+from tenure.worker.settler import Settler
+from tenure.worker.speaker import Speaker
 
 log = logging.getLogger("tenure.spark")
 
@@ -139,6 +140,7 @@ class Run:
         self._tasks = work.tasks or work.handler.tasks or None
         self._pace = Pace(work.batch, self._handler.is_single)
         self._running: dict[Attempt, None] = {}
+        self._held: dict[Attempt, None] = {}  # whose lease is kept: until their settlement was answered
         self._handed_over: list[Future[None]] = []
         self._begun = 0
         self.counts = Counter[str]()
@@ -157,11 +159,12 @@ class Run:
         except BaseException:
             await self._client.close()
             raise
-        keeping = Keeping(address.url, token, address.tenant, [], self._worker, self._work.batch)
+        queues = list(self._work.queues)
+        keeping = Keeping(address.url, token, address.tenant, [], self._worker, 2 * self._work.batch, queues)
         self._keeping = keeping
-        self._settler = Settler(self._client, refused=self._refused)
+        self._settler = Settler(self._client, self._answered)
         self._speaker = Speaker(self._client, loop, APPENDS_MAX)
-        self._renewal = Renewal(self._client, self._running, self._lose, False, keeping)
+        self._renewal = Renewal(self._client, self._held, self._running, self._lose, False, keeping)
         self._unlisten = self._client.listen(self._hear)
         self._is_open = True
         try:
@@ -193,13 +196,12 @@ class Run:
     async def _claim(self, count: int, wait_ms: int) -> list[Attempt]:
         work = self._work
         claim = bound.make_claim(work.queues, count, wait_ms, self._worker, self._tasks, lease_ms=work.lease_ms)
+        asked_at = time.monotonic()
         found = await self._client.claim_batch(claim)
         loop = asyncio.get_running_loop()
-        now, wall_ms = loop.time(), int(time.time() * 1_000)
         attempts: list[Attempt] = []
         for at, id in enumerate(found.ids):
             options = found.options[at]
-            granted_ms = found.lease_until[at] - wall_ms  # less where the queue says so
             attempt = Attempt(
                 id,
                 found.token,
@@ -209,12 +211,13 @@ class Run:
                 found.tenants[at],
                 found.attempts[at],
                 found.extras[at],
-                granted_ms if 0 < granted_ms < work.lease_ms else work.lease_ms,
-                now,
+                found.lease_ms[at],
+                asked_at,
+                loop.time(),
                 self._speaker,
                 loop,
             )
-            self._running[attempt] = None
+            self._running[attempt] = self._held[attempt] = None
             self._keeping.hold(attempt)
             attempts.append(attempt)
         self.counts["claimed"] += len(attempts)
@@ -225,10 +228,8 @@ class Run:
             if attempt.stop:
                 how = RELEASED  # refused, and the sign that its handler has stopped
             self._running.pop(attempt, None)
-            self._keeping.drop(attempt)
-            self.counts[_counted(how.verb)] += 1
-            context = attempt.forget_context()
-            self._settler.put(attempt.id, attempt.token, how, followups_of(context, how))
+            attempt.is_told = True
+            self._settler.put(attempt, how, followups_of(attempt.forget_context(), how))
 
     async def _tell_when_said(self, ended: list[tuple[Attempt, Ended]]) -> None:
         """What handlers said goes before how they ended."""
@@ -249,16 +250,16 @@ class Run:
         if self._settler.unsettled:
             raise Unavailable(f"{self._work.address.url} has not taken results for {SETTLE_S:.0f} s; is it running?")
 
-    def _refused(self, verb: int, error: Error) -> None:
-        self.counts[_counted(verb)] -= 1
-        if isinstance(error, JobCancelled):
-            self.counts["cancelled"] += 1
-        elif isinstance(error, LOST) or verb == SETTLE_FAIL or error.retryable:
-            self.counts["lost"] += 1
+    def _answered(self, attempt: Attempt, ended: Ended, _state: int, error: Error | None) -> None:
+        """By the store: the lease is over."""
+        self._held.pop(attempt, None)
+        self._keeping.drop(attempt)
+        if error is None:
+            self.counts[_counted(ended.verb)] += 1
         else:
-            self.counts["failed"] += 1  # a result that is too large: the settler says so
+            self.counts["cancelled" if isinstance(error, JobCancelled) else "lost"] += 1
 
-    def _lose(self, attempt: Attempt) -> None:
+    def _lose(self, attempt: Attempt, _is_cancelled: bool = True) -> None:
         if not attempt.stop and attempt in self._running:
             attempt.stop = CANCELLED
             attempt.context.cancel()  # for a handler that looks

@@ -41,7 +41,8 @@ async def test_handlers_that_block_the_loop_one_after_the_other_are_all_settled(
 
 @pytest.mark.slow
 async def test_job_given_to_a_claim_of_a_blocked_worker_is_given_back_unspent(tmp_path: Path) -> None:
-    """One of its jobs blocks the loop, while a claim for its other places waits in the server. What that is given goes to a worker that can take it, at once and with no attempt spent."""
+    """One of its jobs blocks the loop, while a claim for its other places waits in the server. What that is given goes
+    to a worker that can take it, soon and with no attempt spent."""
     async with running(tmp_path) as server:
         app.use(f"tenure://127.0.0.1:{server.port}")
         async with app.worker(concurrency=CLAIMERS_FROM, queues=["mixed"]) as worker:

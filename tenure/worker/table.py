@@ -6,8 +6,8 @@ when the lease is lost. The worker writes the id last when it takes a record and
 still read a record that is just being changed: the store refuses what it then asks for, and the number of the use tells
 whose answer it is.
 
-A claim has a place with the counter of its operation id (8) and the counter that was last withdrawn there (8). Each side
-writes its own number before it reads the other's, so that a claim is never both taken and withdrawn unseen.
+A claim has a place with the counter of its operation id (8) and the counter that was last withdrawn there (8). Each
+side writes its own number before it reads the other's, so that a claim is never both taken and withdrawn unseen.
 """
 
 import mmap

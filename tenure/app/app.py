@@ -32,7 +32,7 @@ from tenure.task.schema import Versions
 from tenure.task.task import MODES, Settings, Task
 from tenure.worker.adapt import MOST
 from tenure.worker.keeping import Keeping
-from tenure.worker.worker import CONCURRENCY, STOP_S, Worker, default_name
+from tenure.worker.worker import CONCURRENCY, STOP_S, UNSETTLED_MAX, Worker, default_name, queues_of
 
 log = logging.getLogger("tenure.worker")
 
@@ -334,8 +334,10 @@ class App:
                 )
             elif not self.is_embedded:
                 most = concurrency if latency_target is None else MOST
-                records = 2 * most + sum(task.settings.batch for task in self.registry.tasks())
-                keeping = Keeping(self.url, self.token, self.tenant, list(tenants), name, records)
+                records = 2 * most + UNSETTLED_MAX + sum(task.settings.batch for task in self.registry.tasks())
+                names = [queue if isinstance(queue, str) else queue[0] for queue in queues or self.queues]
+                names = names or list(queues_of(self.registry.tasks()))
+                keeping = Keeping(self.url, self.token, self.tenant, list(tenants), name, records, names)
             worker = Worker(
                 self.registry,
                 client,

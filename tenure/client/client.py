@@ -41,7 +41,7 @@ from tenure.core.state import (
     SETTLE_SNOOZE,
     STATE_NAMES,
 )
-from tenure.core.tenant import DEFAULT_TENANT, Context
+from tenure.core.tenant import DEFAULT_TENANT, Context, OpId
 from tenure.store.contract import Capabilities
 
 # Options that people give as durations, and the fields of the contract they become.
@@ -72,7 +72,8 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 class Leased(msgspec.Struct, frozen=True):
-    """A job that this client holds until `lease_until` (milliseconds since 1970)."""
+    """A job that this client holds until `lease_until` (milliseconds since 1970, by the store's clock), which was
+    `lease_ms` off when the store answered."""
 
     id: int
     token: bytes
@@ -85,6 +86,7 @@ class Leased(msgspec.Struct, frozen=True):
     codec: str = "json"
     schema_version: int = 0
     trace: str = ""
+    lease_ms: int = 0
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -258,13 +260,17 @@ class Client:
                 found.options[at].codec,
                 found.options[at].schema_version,
                 _trace(found.extras[at]),
+                found.lease_ms[at],
             )
             for at, id in enumerate(found.ids)
         ]
 
-    async def claim_batch(self, claim: Claim) -> Claimed:
-        """The contract's own verb, in columns."""
-        return await self._store.claim(self._context, claim, self._now())
+    async def claim_batch(self, claim: Claim, op: OpId | None = None) -> Claimed:
+        """The contract's own verb, in columns; with the operation id that it is to have."""
+        context = self._context
+        if op is not None:
+            context = Context(context.tenant, context.tenants, op=op)
+        return await self._store.claim(context, claim, self._now())
 
     async def complete(self, job: Leased, result: bytes | None = None, followups: Batch | None = None) -> Settled:
         return await self._settle(job, SETTLE_COMPLETE, results=[result], followups=[followups] if followups else None)

@@ -27,7 +27,7 @@ from tenure.core.record import (
     StreamItem,
 )
 from tenure.core.request import Append, Batch, Change, Claim, Extend, Filter, Load, Settle
-from tenure.core.tenant import DEFAULT_TENANT
+from tenure.core.tenant import DEFAULT_TENANT, OpId
 from tenure.store.contract import Capabilities
 
 T = TypeVar("T")
@@ -119,8 +119,8 @@ class SyncClient:
         asked = self._client.claim(*queues, n=n, wait=wait, worker=worker, tasks=tasks, lease=lease, strict=strict)
         return self._run(asked)
 
-    def claim_batch(self, claim: Claim) -> Claimed:
-        return self._run(self._client.claim_batch(claim))
+    def claim_batch(self, claim: Claim, op: OpId | None = None) -> Claimed:
+        return self._run(self._client.claim_batch(claim, op))
 
     def complete(self, job: Leased, result: bytes | None = None, followups: Batch | None = None) -> Settled:
         return self._run(self._client.complete(job, result, followups))

@@ -65,7 +65,11 @@ class Answers:
 
 
 class Claimed:
-    """The jobs of one claim, in columns; one token for all of them. `ticket` is not 0 when the claim waits."""
+    """The jobs of one claim, in columns; one token for all of them. `ticket` is not 0 when the claim waits.
+
+    `lease_ms` is how much of each lease is left at the moment of the answer, for whoever has another clock than the
+    store; `lease_until` is the same in the store's wall time.
+    """
 
     def __init__(self, token: bytes = b"", ticket: int = 0) -> None:
         self.token = token
@@ -76,6 +80,7 @@ class Claimed:
         self.tenants: list[str] = []
         self.attempts: list[int] = []
         self.lease_until: list[int] = []
+        self.lease_ms: list[int] = []
         self.extras: list[Extras | None] = []
         self.blobs: dict[int, Blob] | None = None  # by place: payloads that have to be read from the blob store
 
@@ -89,8 +94,9 @@ class Claimed:
 
 
 class Extended:
-    """Per job the new deadline (wall time), 0 where the lease is over; `errors` says why."""
+    """Per job the new deadline (wall time) and how far off it is, 0 where the lease is over; `errors` says why."""
 
-    def __init__(self, lease_until: list[int], errors: dict[int, Error] | None = None) -> None:
+    def __init__(self, lease_until: list[int], lease_ms: list[int], errors: dict[int, Error] | None = None) -> None:
         self.lease_until = lease_until
+        self.lease_ms = lease_ms
         self.errors = errors

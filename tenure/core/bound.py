@@ -402,6 +402,7 @@ def make_claim(
     max_bytes: object = CLAIM_BYTES_MAX,
     lease_ms: object = 0,
     strict: object = False,
+    withdraw: object = False,
 ) -> Claim:
     """`queues`: names or prefixes ending in `*`, each alone or with its weight."""
     known: frozenset[str] | None = None
@@ -418,6 +419,7 @@ def make_claim(
         as_int(_integer(1, CLAIM_BYTES_MAX)("max_bytes", max_bytes)),
         _lease_or_none(lease_ms),
         bool(_flag("strict", strict)),
+        bool(_flag("withdraw", withdraw)),
     )
 
 

@@ -65,7 +65,10 @@ class Pick:
 
 
 class Claim:
-    """A worker's standing wish. Reused from call to call; `strict` takes the queues as listed instead of by weight."""
+    """A worker's standing wish. Reused from call to call; `strict` takes the queues as listed instead of by weight.
+
+    `withdraw` takes back the claim that has the same operation id: it waits no more, and what it leased is released.
+    """
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class Claim:
         max_bytes: int = CLAIM_BYTES_MAX,
         lease_ms: int = 0,
         strict: bool = False,
+        withdraw: bool = False,
     ) -> None:
         self.queues = queues
         self.n = n
@@ -86,6 +90,7 @@ class Claim:
         self.max_bytes = max_bytes
         self.lease_ms = lease_ms
         self.strict = strict
+        self.withdraw = withdraw
 
 
 class Failure:

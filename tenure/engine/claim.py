@@ -95,10 +95,12 @@ class Taking:
             answer.options.append(spec.options)
             answer.tenants.append(spec.tenant_name)
             answer.lease_until.append(until)
+            answer.lease_ms.append(int(lease.length_ms))
         else:
             answer.options.extend([spec.options] * row)
             answer.tenants.extend([spec.tenant_name] * row)
             answer.lease_until.extend([until] * row)
+            answer.lease_ms.extend([int(lease.length_ms)] * row)
         self.row = 0
 
     def is_done(self) -> bool:
@@ -481,6 +483,8 @@ def wait(
     ticket = w.last_ticket
     waiter = Waiter(w.elapsed_ms + claim.wait_ms, ticket, claim, tenant, tenants, connection, principal, op)
     w.waiters[ticket] = waiter
+    if op is not None:
+        w.waiting_ops[(tenant, op.session, op.counter)] = int(ticket)
     w.elapsed.add(waiter)
     for pick in claim.queues:
         if pick.name.endswith("*"):
@@ -501,6 +505,11 @@ def forget_waiter(w: World, waiter: Waiter) -> None:
     """It was served, gave up, or its time is over."""
     w.elapsed.cancel(waiter)
     del w.waiters[waiter.id]
+    op = waiter.op
+    if op is not None:
+        key = (waiter.tenant, op.session, op.counter)
+        if w.waiting_ops.get(key) == int(waiter.id):
+            del w.waiting_ops[key]
     for pick in waiter.claim.queues:
         if pick.name.endswith("*"):
             waiting = w.prefix_waiters[pick.name[:-1]]

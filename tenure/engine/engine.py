@@ -277,13 +277,22 @@ class Engine:
         budget = self._begin(now)
         w = self._w
         op = context.op
+        if claim.withdraw and op is None:
+            raise InvalidRequest("withdraw", True, "it takes the op_id of the claim that is withdrawn")
         if op is not None:
             seen = look_up(w, context.tenant, op, CLAIM)
             if seen is not NOT_SEEN:
                 assert isinstance(seen, Claimed)
                 again = still_leased(w, seen)
-                if again is not None:
+                if again is not None and claim.withdraw:
+                    release = Settle(SETTLE_RELEASE, again.ids, [again.token] * len(again.ids))
+                    settle(w, Context(tenants=(ANY_TENANT,)), release)
+                elif again is not None:
                     return again
+            if claim.withdraw:
+                self._forget_claim(w.waiting_ops.get((context.tenant, op.session, op.counter), 0))
+                self._end(budget)
+                return Claimed()
         if claim.worker:
             see_worker(w, claim.worker)
         tenant, tenants, principal = context.tenant, context.tenants, context.principal
@@ -294,6 +303,13 @@ class Engine:
             note(w, context.tenant, op, CLAIM, answer)
         self._end(budget)
         return answer
+
+    def _forget_claim(self, ticket: int) -> None:
+        """Who waits for it is answered that there is nothing."""
+        waiter = self._w.waiters.get(ticket)
+        if waiter is not None:
+            forget_waiter(self._w, waiter)
+            self._w.outbox.append((ticket, Claimed()))
 
     def settle(self, context: Context, request: Settle, now: Now) -> Answers:
         budget = self._begin(now)

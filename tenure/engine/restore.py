@@ -684,5 +684,6 @@ def _restore_claimed(w: World, fact: Fact) -> Claimed:
         claimed.tenants.append(job.spec.tenant_name)
         claimed.attempts.append(int(job.attempt))
         claimed.lease_until.append(int(shown_lease_until(w, job.lease)))
+        claimed.lease_ms.append(int(job.lease.length_ms))
         claimed.extras.append(None if job.side is None else job.side.extras)
     return claimed

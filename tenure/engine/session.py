@@ -11,7 +11,7 @@ from tenure.core.state import RUNNING
 from tenure.core.tenant import OpId
 from tenure.engine import journal
 from tenure.engine.alarm import SESSION, Alarm
-from tenure.engine.clock import shown_lease_until
+from tenure.engine.clock import lease_due, shown_lease_until
 from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Owed, Session, World
 
 ENQUEUE = "enqueue"
@@ -128,5 +128,6 @@ def still_leased(w: World, claimed: Claimed) -> Claimed | None:
         again.tenants.append(claimed.tenants[at])
         again.attempts.append(claimed.attempts[at])
         again.lease_until.append(int(shown_lease_until(w, job.lease)))
+        again.lease_ms.append(max(int(lease_due(w, job.lease) - w.served_ms), 0))
         again.extras.append(claimed.extras[at])
     return again if again.ids else None

@@ -445,6 +445,7 @@ def extend(w: World, context: Context, request: Extend) -> Extended:
     if request.lease_ms and not bound.LEASE_MS_MIN <= request.lease_ms <= bound.LEASE_MS_MAX:
         raise InvalidRequest("lease_ms", request.lease_ms, f"from {bound.LEASE_MS_MIN} to {bound.LEASE_MS_MAX}")
     until: list[int] = []
+    left_ms: list[int] = []
     errors: dict[int, Error] = {}
     fresh: dict[tuple[int, int], Lease] = {}
     ids: list[object] = cast("list[object]", request.ids)
@@ -455,6 +456,7 @@ def extend(w: World, context: Context, request: Extend) -> Extended:
         if not isinstance(id, int) or not (token is None or isinstance(token, bytes)):
             errors[at] = InvalidRequest("id", id, "it must be a job id, and the token bytes")
             until.append(0)
+            left_ms.append(0)
             continue
         checked = check(w, context, id, token, SETTLE_NONE)
         job = checked.job
@@ -462,20 +464,24 @@ def extend(w: World, context: Context, request: Extend) -> Extended:
             assert checked.error is not None
             errors[at] = checked.error
             until.append(0)
+            left_ms.append(0)
         else:
-            until.append(int(_renew(w, job, request.lease_ms, fresh)))
-    return Extended(until, errors or None)
+            lease = _renew(w, job, request.lease_ms, fresh)
+            until.append(int(shown_lease_until(w, lease)))
+            left_ms.append(int(lease_due(w, lease) - w.served_ms))
+    return Extended(until, left_ms, errors or None)
 
 
-def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease]) -> i64:
-    """Move the job to a lease with a later deadline; jobs of one old lease and deadline share the new one."""
+def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease]) -> Lease:
+    """Move the job to a lease with a later deadline; jobs of one old lease and deadline share the new one. Answers the
+    lease that it has now."""
     old = job.lease
     assert old is not None
     due: i64 = w.served_ms + (lease_ms or old.length_ms)
     if job.alarm is not None and job.alarm.due_ms < due:
         due = job.alarm.due_ms  # no renewal goes past the timeout
     if due <= lease_due(w, old):
-        return shown_lease_until(w, old)
+        return old
     key = (int(old.id), int(due))
     lease = fresh.get(key)
     if lease is None:
@@ -486,7 +492,7 @@ def _renew(w: World, job: Job, lease_ms: i64, fresh: dict[tuple[int, int], Lease
     job.lease = lease
     w.journal.touch(job)
     drop_from_lease(w, old)
-    return shown_lease_until(w, lease)
+    return lease
 
 
 # Output of a running job.

@@ -405,6 +405,8 @@ def _verify_waiting(w: World, found: Findings) -> None:
     waiting = sum(int(lane.waiting) for lane in w.lanes.values())
     said = sum(len(waiter.lanes) for waiter in w.waiters.values())
     found.expect(waiting == said, f"lanes count {waiting} waiting claims, waiters say {said}")
+    gone = [ticket for ticket in w.waiting_ops.values() if ticket not in w.waiters]
+    found.expect(not gone, f"{len(gone)} operation ids name claims that do not wait")
     rings = sum(int(lane.ring.valid) for lane in w.lanes.values())
     inside = sum(1 for q in w.queues if q is not NO_QUEUE and q.in_ring)
     found.expect(rings == inside, f"rings count {rings} queues, {inside} say they are in")

@@ -480,6 +480,7 @@ class World:
         self.settings.jobs_max = bound.LIVE_JOBS_MAX
         # Waits, holdovers, sessions, workers, loads.
         self.waiters: dict[int, Waiter] = {}
+        self.waiting_ops: dict[tuple[str, str, int], int] = {}  # tenant, session and counter to ticket
         self.prefix_waiters: dict[str, OrderedDict[int, int]] = {}
         self.watches: dict[int, Watch] = {}
         self.holdovers: dict[tuple[int, int], Holdover] = {}

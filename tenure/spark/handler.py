@@ -211,8 +211,6 @@ class Rows:
             value = self._function(attempt.context, payload) if self._wants_context else self._function(payload)
             if inspect.iscoroutine(value):
                 value = self._run_async(value)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a handler that exits or raises anything ends its attempt, never the task
             return ended_by(error, attempt.task.settings)
         return ended_with(attempt.task, plain(value), attempt.options.codec)
@@ -239,8 +237,6 @@ class TaskRows:
         try:
             args, named = read_call(task, attempt.payload, options.codec, options.schema_version)
             value = call_sync(task, attempt, args, named, self._run_async)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
             return ended_by(error, task.settings)
         return ended_with(task, value, options.codec)
@@ -279,8 +275,6 @@ class Together:
     def _called(self, ids: list[int], items: list[Any]) -> list[Any]:
         try:
             return self._call(ids, items)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
             return [error] * len(items)
 

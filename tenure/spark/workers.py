@@ -62,6 +62,7 @@ def process(
     until: str = DONE,
     jobs: int | None = None,
     duration: Duration | None = None,
+    stop: Duration = "30s",
     worker: str = "spark",
 ) -> Report:
     """Work off a queue on Spark's executors, and come back when it is done (docs/executors.md).
@@ -71,7 +72,8 @@ def process(
     Its first annotation says which, or `form` does. Results go into the store with the lease's token.
 
     `until` "done" means that no job of the queue is ready, running or to be tried again; "empty" that none could be
-    claimed just now; "bound" goes on to `jobs` or `duration`, which bound the others, too.
+    claimed just now; "bound" goes on to `jobs` or `duration`, which bound the others, too. What runs when `duration`
+    is over may go on for `stop`, and is given back then.
     """
     work = read_work(
         queue,
@@ -85,6 +87,7 @@ def process(
         lease=lease,
         until=until,
         duration=duration,
+        stop=stop,
         worker=worker,
     )
     session = spark or active_session()
@@ -118,6 +121,7 @@ def read_work(
     lease: Duration = "60s",
     until: str = DONE,
     duration: Duration | None = None,
+    stop: Duration = "30s",
     worker: str = "spark",
 ) -> Work:
     """What was asked for, checked here: a wrong value is not for a task to find, four times over."""
@@ -140,6 +144,7 @@ def read_work(
         lease_ms,
         until,
         deadline=0.0 if duration is None else time.time() + milliseconds("duration", duration) / 1_000,
+        stop_s=milliseconds("stop", stop) / 1_000,
         worker=f"{worker}-{secrets.token_hex(2)}",
     )
 

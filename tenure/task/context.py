@@ -78,6 +78,7 @@ class Context:
         self._output: Output = output or Silent()
         self._encode = encode
         self._waiters: list[asyncio.Future[None]] = []
+        self._is_over = False
 
     def check(self) -> None:
         """Ends the handler if its job was cancelled, timed out or lost."""
@@ -99,6 +100,11 @@ class Context:
             if not future.done():
                 future.set_result(None)
 
+    def end(self) -> None:
+        """The job is settled: what is said from now on, as by a hook, is not its own any more."""
+        self._is_over = True
+        self._output = Silent()
+
     def progress(self, percent: int, message: str = "") -> None:
         _percent("percent", percent)
         self._output.say(request.PROGRESS, percent, bound.clip("message", message, bound.LOG_LINE_BYTES_MAX), b"")
@@ -115,6 +121,8 @@ class Context:
 
     def enqueue(self, follow_up: "Bound[Any]") -> None:
         """A job to store in the same step as this one's completion: both or neither."""
+        if self._is_over:
+            raise InvalidRequest("follow_up", follow_up.options.task, "the job is settled; enqueue it by itself")
         if len(self.followups) >= bound.FOLLOWUPS_MAX:
             raise InvalidRequest("followups", len(self.followups), f"at most {bound.FOLLOWUPS_MAX}")
         if follow_up.tenant and follow_up.tenant != self.tenant:

@@ -16,7 +16,7 @@ from tenure.core.error import JobNotFound
 from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Claim, Filter, Settle
 from tenure.core.state import READY, RETRYING, SCHEDULED
-from tenure.core.tenant import Context
+from tenure.core.tenant import Context, OpId
 from tenure.testing.clock import Clock
 from tenure.worker.attempt import Attempt
 from tenure.worker.worker import Worker
@@ -44,8 +44,8 @@ class WorkerClient(Client):
     def beat(self, goes_on: bool = True) -> None:
         """Nothing: a clock that jumps was moved, and no loop was blocked."""
 
-    async def claim_batch(self, claim: Claim) -> Claimed:
-        found = await super().claim_batch(claim)
+    async def claim_batch(self, claim: Claim, op: OpId | None = None) -> Claimed:
+        found = await super().claim_batch(claim, op)
         self._tenants.update(zip(found.ids, found.tenants, strict=True))
         return found
 

@@ -179,6 +179,7 @@ class Pull(Command, tag="PULL", kw_only=True):
     tasks: Few[str] | None = None
     max_bytes: int | UnsetType = UNSET
     order: str = "weighted"
+    withdraw: bool = False
 
 
 class PullMany(Pull, tag="PULLB", kw_only=True):

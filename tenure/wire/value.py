@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
+from tenure.core.bound import LEASE_MS_MIN
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
@@ -256,6 +257,7 @@ class WireClaim(Wire):
     max_bytes: int
     lease_ms: int
     strict: bool
+    withdraw: bool = False
 
 
 def pack_claim(claim: Claim) -> WireClaim:
@@ -522,6 +524,7 @@ class WireClaimed(Wire):
     attempts: list[int]
     lease_until: list[int]
     extras: list[WireExtras | None]
+    lease_ms: list[int] = []  # not said by older ones
 
 
 def pack_claimed(claimed: Claimed) -> WireClaimed:
@@ -536,6 +539,7 @@ def pack_claimed(claimed: Claimed) -> WireClaimed:
         claimed.attempts,
         claimed.lease_until,
         _pack_extras(claimed.extras),
+        claimed.lease_ms,
     )
 
 
@@ -547,6 +551,7 @@ def unpack_claimed(message: WireClaimed) -> Claimed:
     claimed.tenants = message.tenants
     claimed.attempts = message.attempts
     claimed.lease_until = message.lease_until
+    claimed.lease_ms = message.lease_ms or [LEASE_MS_MIN] * len(message.ids)
     claimed.extras = _unpack_extras(message.extras)
     return claimed
 
@@ -554,20 +559,21 @@ def unpack_claimed(message: WireClaimed) -> Claimed:
 class WireExtended(Wire):
     lease_until: list[int]
     errors: dict[int, WireError] | None
+    lease_ms: list[int] = []  # not said by older ones
 
 
 def pack_extended(extended: Extended) -> WireExtended:
     errors = None
     if extended.errors is not None:
         errors = {at: pack_error(error) for at, error in extended.errors.items()}
-    return WireExtended(extended.lease_until, errors)
+    return WireExtended(extended.lease_until, errors, extended.lease_ms)
 
 
 def unpack_extended(message: WireExtended) -> Extended:
     errors = None
     if message.errors is not None:
         errors = {at: unpack_error(error) for at, error in message.errors.items()}
-    return Extended(message.lease_until, errors)
+    return Extended(message.lease_until, message.lease_ms or [LEASE_MS_MIN] * len(message.lease_until), errors)
 
 
 # Values inside settings.

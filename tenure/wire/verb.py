@@ -196,6 +196,8 @@ def _claim(form: Format, claim: Claim) -> Fields:
     }
     if claim.tasks is not None:
         fields["tasks"] = sorted(claim.tasks)
+    if claim.withdraw:
+        fields["withdraw"] = True
     return fields
 
 

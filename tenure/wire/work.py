@@ -92,7 +92,7 @@ def plain_claim(s: Speech, queue: str, worker: str) -> Claim:
 
 def _claim_of(s: Speech, m: c.Pull, n: int) -> Claim:
     """The same object for the same wish: a worker asks for the same again and again."""
-    if m.queues or m.tasks is not None:
+    if m.queues or m.tasks is not None or m.withdraw:
         return _new_claim(m, n)
     key = (m.queue, n, m.timeout, m.worker, m.max_bytes, m.lease, m.order)
     found = s.claims.get(key)
@@ -121,6 +121,7 @@ def _new_claim(m: c.Pull, n: int) -> Claim:
         request.CLAIM_BYTES_MAX if m.max_bytes is UNSET else m.max_bytes,
         m.lease,
         m.order == "strict",
+        m.withdraw,
     )
 
 
@@ -135,6 +136,7 @@ class LeasedJob(Struct, omit_defaults=True, gc=False):
     attempt: int
     token: bytes
     lease_until: int
+    lease_ms: int  # left of it when this is said
     tenant: str
     schema_version: int = 0
     timeout: int = 0
@@ -153,6 +155,7 @@ def leased(s: Speech, found: Claimed, at: int) -> LeasedJob:
         found.attempts[at],
         found.token,
         found.lease_until[at],
+        found.lease_ms[at],
         found.tenants[at],
         options.schema_version,
         options.timeout_ms,
@@ -292,9 +295,9 @@ def _lease(lease: int) -> int:
 def heartbeat(s: Speech, m: c.Heartbeat) -> Call:
     def say(found: Extended) -> Fields:
         if not found.errors:
-            return {"lease_until": found.lease_until[0], "cancelled": False}
+            return {"lease_until": found.lease_until[0], "lease_ms": found.lease_ms[0], "cancelled": False}
         if isinstance(found.errors[0], JobCancelled):
-            return {"lease_until": 0, "cancelled": True}
+            return {"lease_until": 0, "lease_ms": 0, "cancelled": True}
         raise found.errors[0]
 
     return Call("extend", (Extend([m.id], _tokens([m]), _lease(m.lease)),), say)
@@ -310,7 +313,7 @@ def heartbeat_many(s: Speech, m: c.HeartbeatMany) -> Call:
         for at, until in enumerate(found.lease_until):
             error = (found.errors or {}).get(at)
             if error is None:
-                results.append({"ok": True, "lease_until": until, "cancelled": False})
+                results.append({"ok": True, "lease_until": until, "lease_ms": found.lease_ms[at], "cancelled": False})
             else:
                 results.append({**error_fields(error), "cancelled": isinstance(error, JobCancelled)})
         return {"results": results}

@@ -4,12 +4,14 @@ import asyncio
 from functools import partial
 from typing import Any
 
+from tenure.core.error import Error
 from tenure.core.job import Extras, Options
 from tenure.core.request import Append
 from tenure.task.context import Context, Running
 from tenure.task.task import Task
+from tenure.worker.ended import Ended
 from tenure.worker.lane import Lane
-from tenure.worker.settler import Speaker
+from tenure.worker.speaker import Speaker
 
 # Why an attempt was told to stop.
 CANCELLED = "cancelled"  # by somebody; or its lease was lost
@@ -20,10 +22,12 @@ STOPPING = "the worker stops"
 class Attempt:
     __slots__ = (
         "_context",
+        "answer",
         "attempt",
         "extras",
         "has_said",
         "id",
+        "is_told",
         "lane",
         "lease_ms",
         "loop",
@@ -53,6 +57,7 @@ class Attempt:
         attempt: int,
         extras: Extras | None,
         lease_ms: int,
+        asked_at: float,
         started_at: float,
         speaker: Speaker,
         loop: asyncio.AbstractEventLoop,
@@ -65,15 +70,19 @@ class Attempt:
         self.tenant = tenant
         self.attempt = attempt
         self.extras = extras
-        self.lease_ms = lease_ms
+        self.lease_ms = lease_ms  # that was left when the store answered
+        self.renewed_at = (
+            asked_at  # of `time.monotonic()`, before it was asked: the lease is no shorter than from there
+        )
         self.started_at = started_at  # of the loop's clock
-        self.renewed_at = started_at
         self.speaker = speaker
         self.loop = loop
         self.lane: Lane | None = None  # of those that run alone
         self.slot = -1  # in the table of the keeper
         self.stop = ""  # why it was told to, if it was
         self.has_said = False
+        self.is_told = False  # the store, or its settler, how it ended
+        self.answer: asyncio.Future[tuple[Ended, int, Error | None]] | None = None  # of the store, if somebody waits
         self.timer: asyncio.TimerHandle | None = None
         self.runs_in: Any = None  # what runs it: a task of the loop, or has `stop(attempt)`
         self.watch: asyncio.Task[None] | None = None
@@ -104,6 +113,8 @@ class Attempt:
     def forget_context(self) -> Context | None:
         """The one that was made, if any. It and the attempt hold each other until then."""
         context, self._context = self._context, None
+        if context is not None:
+            context.end()
         return context
 
     def say(self, kind: int, percent: int, text: str, data: bytes) -> None:

@@ -6,12 +6,21 @@ from typing import Any
 import msgspec
 
 from tenure.core import bound
-from tenure.core.error import Error, InvalidRequest, RateLimited
+from tenure.core.error import (
+    AlreadySettled,
+    Error,
+    InvalidRequest,
+    JobCancelled,
+    JobNotFound,
+    LeaseLost,
+    RateLimited,
+)
 from tenure.core.state import SETTLE_CANCEL, SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_SNOOZE
 from tenure.task.codec import Undecodable
 from tenure.task.outcome import Cancel, Outcome, Permanent, Retry, Snooze
 from tenure.task.task import Settings
 
+LOST = (JobCancelled, AlreadySettled, LeaseLost, JobNotFound)  # somebody else has ended the attempt
 TRACE_FRAMES = 50
 AROUND = ("/tenure/worker/", "/tenure/spark/")  # who calls handlers
 

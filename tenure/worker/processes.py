@@ -75,7 +75,7 @@ class Child:
                 message = await read_message(self._reader)
             except (asyncio.IncompleteReadError, ConnectionError):
                 code = await asyncio.to_thread(self.process.wait)
-                raise ProcessDied(_how_it_died(code)) from None
+                raise ProcessDied(how_it_died(code)) from None
             if message.number != ask.number:
                 continue
             if isinstance(message, Said):
@@ -212,7 +212,7 @@ def _ask(number: int, attempt: Attempt) -> Ask:
     )
 
 
-def _how_it_died(code: int) -> str:
+def how_it_died(code: int) -> str:
     if code < 0:
         name = signal.Signals(-code).name
         hint = "; it may have run out of memory" if name == "SIGKILL" else ""

@@ -21,9 +21,9 @@ from tenure.client.published import Published, options_as_written, publish
 from tenure.core import bound
 from tenure.core.answer import Claimed
 from tenure.core.duration import Duration, milliseconds
-from tenure.core.error import Error, InvalidRequest, JobFailed
-from tenure.core.job import LEASE_DEFAULT_MS
-from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
+from tenure.core.error import Error, InvalidRequest, JobCancelled, JobFailed
+from tenure.core.request import Claim, Settle
+from tenure.core.state import COMPLETED, FAILED, SETTLE_FAIL, SETTLE_RELEASE
 from tenure.task.context import APPENDS_MAX, enter
 from tenure.task.outcome import CancelledByStore
 from tenure.task.registry import Call, Registry
@@ -42,7 +42,8 @@ from tenure.worker.lane import Lane
 from tenure.worker.message import place_of
 from tenure.worker.processes import HandlerFailed, ProcessDied, Processes
 from tenure.worker.renewal import Renewal
-from tenure.worker.settler import Settler, Speaker
+from tenure.worker.settler import Settler
+from tenure.worker.speaker import Speaker
 from tenure.worker.threads import Threads
 
 log = logging.getLogger("tenure.worker")
@@ -58,6 +59,7 @@ PAUSE_MOST_S = 10.0
 DRAIN_S = 10.0  # for settlements, at a stop
 GOODBYE_S = 2.0
 QUIET_ROUNDS = 3
+HOOK_S = 60.0  # for a hook of a task without a timeout; it has its job's place meanwhile
 LISTEN_S = 1.0  # for a handler that was told to stop because the worker does
 BLOCKED_S = 30.0
 SILENT_S = 2.5 * CLAIM_WAIT_MS / 1000
@@ -93,6 +95,7 @@ class Worker:
         self.registry = registry
         self.stop_s = milliseconds("stop", stop) / 1000
         self.running: dict[Attempt, None] = {}  # a job may be here twice: one that timed out, and its next attempt
+        self.held: dict[Attempt, None] = {}  # whose lease is kept: until their settlement was answered
         self.started = 0
         self.ended = 0
         self._is_embedded = is_embedded
@@ -132,11 +135,11 @@ class Worker:
             raise InvalidRequest("tasks", [], "the app has none; import the modules that define them")
         for task in self.registry.tasks():
             check_task(task)
-        self._settler = Settler(self._client, self._eased)
+        self._settler = Settler(self._client, self._answered, self._eased)
         self._speaker = Speaker(self._client, self._loop, APPENDS_MAX)
         self._threads = Threads(self._loop, self._ended_in_thread)
         self._processes = Processes(self._loop, self._memory_bytes)
-        self._renewal = Renewal(self._client, self.running, self.lose, self._is_embedded, self._keeping)
+        self._renewal = Renewal(self._client, self.held, self.running, self.lose, self._is_embedded, self._keeping)
         self._unlisten = self._client.listen(self._hear)
         self._hurry = self._loop.create_future()
         await self._register()
@@ -277,13 +280,37 @@ class Worker:
         claim = bound.make_claim(self.queues, count, wait_ms, self.name, lane.tasks, strict=self._strict)
         lane.asked += count
         try:
-            found = await self._client.claim_batch(claim)
+            attempts = await self._ask(claim)
         finally:
             lane.asked -= count
-        self._claimed_at = self._loop.time()
-        for attempt in self._attempts(found):
+        for attempt in attempts:
             self._start(attempt, lane)
-        return len(found.ids)
+        return len(attempts)
+
+    async def _ask(self, claim: Claim) -> list[Attempt]:
+        """Claim. While the loop does not run, nothing that is given can be taken: then the keeper withdraws it."""
+        asked_at = time.monotonic()
+        claiming = None if self._keeping is None else self._keeping.begin_claim()
+        if self._keeping is None or claiming is None:
+            found = await self._client.claim_batch(claim)
+        else:
+            try:
+                found = await self._client.claim_batch(claim, claiming.op)
+            finally:
+                is_withdrawn = self._keeping.end_claim(claiming)
+            if is_withdrawn and found.ids:
+                await self._give_back(found)
+                found = Claimed()
+        self._claimed_at = self._loop.time()
+        return self._attempts(found, asked_at)
+
+    async def _give_back(self, found: Claimed) -> None:
+        """What was withdrawn just when it came."""
+        release = Settle(SETTLE_RELEASE, found.ids, [found.token] * len(found.ids))
+        try:
+            await self._client.settle_batch(release)
+        except Error as error:
+            log.warning("%d jobs could not be given back; their leases run out: %s", len(found.ids), error)
 
     async def _claim_batches(self, task: Task[..., Any]) -> None:
         """Jobs of one task that takes many: one call at a time, of as many as there are."""
@@ -314,35 +341,28 @@ class Worker:
 
     async def _claim_batch(self, names: set[str], count: int, wait_ms: int, lease_ms: int = 0) -> list[Attempt]:
         claim = bound.make_claim(self.queues, count, wait_ms, self.name, names, lease_ms=lease_ms, strict=self._strict)
-        found = await self._client.claim_batch(claim)
-        self._claimed_at = self._loop.time()
-        attempts = self._attempts(found)
+        attempts = await self._ask(claim)
         for attempt in attempts:
             self.hold(attempt)
         return attempts
 
-    def _attempts(self, found: Claimed) -> list[Attempt]:
+    def _attempts(self, found: Claimed, asked_at: float) -> list[Attempt]:
         now = self._loop.time()
-        wall_ms = int(time.time() * 1000)
         attempts: list[Attempt] = []
         for at, id in enumerate(found.ids):
             options = found.options[at]
-            task = self._tasks[options.task]
-            lease_ms = options.lease_ms or LEASE_DEFAULT_MS
-            granted_ms = found.lease_until[at] - wall_ms  # less where the queue says so
-            if 0 < granted_ms < lease_ms:
-                lease_ms = granted_ms
             attempts.append(
                 Attempt(
                     id,
                     found.token,
-                    task,
+                    self._tasks[options.task],
                     found.payloads[at],
                     options,
                     found.tenants[at],
                     found.attempts[at],
                     found.extras[at],
-                    lease_ms,
+                    found.lease_ms[at],
+                    asked_at,
                     now,
                     self._speaker,
                     self._loop,
@@ -359,7 +379,7 @@ class Worker:
         alone = self.here.tasks | self.beside.tasks
         if alone:
             claim = bound.make_claim(self.queues, count, 0, self.name, alone, lease_ms=lease_ms)
-            attempts += self._attempts(await self._client.claim_batch(claim))
+            attempts += await self._ask(claim)
             for attempt in attempts:
                 self._start(attempt, self.beside if attempt.options.task in self.beside.tasks else self.here)
         calls: list[BatchRun] = []
@@ -380,6 +400,7 @@ class Worker:
     def hold(self, attempt: Attempt) -> None:
         """It runs from now on, as far as leases and timeouts are concerned."""
         self.running[attempt] = None
+        self.held[attempt] = None
         self.started += 1
         if self._keeping is not None:
             self._keeping.hold(attempt)
@@ -427,10 +448,10 @@ class Worker:
         except BaseException as error:  # a handler that exits or raises anything ends its attempt, never the worker
             ended = ended_by(error, task.settings)
         try:
-            if task.has_hooks:
-                await self._hooked(attempt, ended)
             if attempt.has_said:
                 await self._speaker.said(attempt.id)
+            if task.has_hooks:
+                await self._finish_with_hooks(attempt, ended)
         finally:
             self.finish(attempt, ended)
 
@@ -446,23 +467,36 @@ class Worker:
         finally:
             self.finish(attempt, ended)
 
-    async def _hooked(self, attempt: Attempt, ended: Ended) -> None:
+    async def _finish_with_hooks(self, attempt: Attempt, ended: Ended) -> None:
+        """Hooks are called when the store has taken the settlement: before, nobody knows whether it will."""
+        context = attempt.context
+        attempt.answer = self._loop.create_future()
+        self._settle(attempt, ended)
+        ended, state, error = await attempt.answer
+        limit_s = attempt.options.timeout_ms / 1000 or HOOK_S
+        limit = asyncio.timeout(limit_s)
         try:
-            hook, told = self._hook_of(attempt, ended)
-            if inspect.iscoroutinefunction(hook):
-                await hook(attempt.context, told)
-            elif hook is not None:
-                await asyncio.to_thread(hook, attempt.context, told)
+            hook, told = self._hook_of(attempt, ended, state, error)
+            async with limit:
+                if inspect.iscoroutinefunction(hook):
+                    await hook(context, told)
+                elif hook is not None:
+                    await asyncio.to_thread(hook, context, told)
         except Exception:
-            log.exception("a hook of %s failed for job %d", attempt.task.name, attempt.id)
+            how = f"did not end within {limit_s:g} s" if limit.expired() else "failed"
+            log.exception("a hook of %s %s for job %d", attempt.task.name, how, attempt.id)
 
-    def _hook_of(self, attempt: Attempt, ended: Ended) -> tuple[Callable[..., Any] | None, Any]:
+    def _hook_of(
+        self, attempt: Attempt, ended: Ended, state: int, error: Error | None
+    ) -> tuple[Callable[..., Any] | None, Any]:
         """What the task wants to be told: that a job has succeeded, or has failed for good."""
-        settings, context = attempt.task.settings, attempt.context
-        is_last = not ended.retryable or context.job.max_attempts == context.attempt
-        if ended.verb == SETTLE_COMPLETE and settings.on_success is not None:
+        settings = attempt.task.settings
+        is_failed = error is None and state == FAILED
+        if attempt.stop == TIMED_OUT and error is not None and not isinstance(error, JobCancelled):
+            is_failed = attempt.attempt == attempt.options.max_attempts  # the store has ended it by itself
+        if error is None and state == COMPLETED and settings.on_success is not None:
             return settings.on_success, attempt.task.reader.result(ended.result, attempt.options.codec)
-        if ended.verb == SETTLE_FAIL and is_last and attempt.stop in ("", TIMED_OUT):
+        if is_failed and ended.verb == SETTLE_FAIL:
             return settings.on_failure, JobFailed(ended.type, ended.message, ended.trace, "")
         return None, None
 
@@ -497,8 +531,8 @@ class Worker:
         return failed(error)
 
     def _tell(self, attempt: Attempt, why: str) -> None:
-        """The handler has to stop."""
-        if attempt.stop or attempt not in self.running:
+        """The handler has to stop; or, when the worker stops, its hook."""
+        if attempt.stop or attempt not in self.running or (attempt.is_told and why != STOPPING):
             return
         attempt.stop = why
         attempt.context.cancel()  # for a handler that looks
@@ -513,26 +547,46 @@ class Worker:
             for attempt in [each for each in self.running if each.id == message["id"]]:
                 self.lose(attempt)
 
-    def lose(self, attempt: Attempt) -> None:
+    def lose(self, attempt: Attempt, is_cancelled: bool = True) -> None:
         """Its job was cancelled, or its lease is gone."""
+        if attempt.stop or attempt.is_told or attempt not in self.running:
+            return
+        timeout_ms = attempt.options.timeout_ms
+        if timeout_ms and self._loop.time() - attempt.started_at >= timeout_ms / 1000 - TIMEOUT_GRACE_S:
+            self._tell(attempt, TIMED_OUT)  # heard from the store first
+            return
+        if not is_cancelled:
+            log.warning("job %d lost its lease while it ran, and is told to stop; it may run again", attempt.id)
         self._tell(attempt, CANCELLED)
 
-    def finish(self, attempt: Attempt, ended: Ended) -> None:
-        if attempt not in self.running:
-            return
-        del self.running[attempt]
-        self.ended += 1
+    def _settle(self, attempt: Attempt, ended: Ended) -> None:
+        """The handler has ended; its lease is kept until the store has answered."""
+        attempt.is_told = True
         if attempt.timer is not None:
             attempt.timer.cancel()
-        if self._keeping is not None:
-            self._keeping.drop(attempt)
         if attempt.watch is not None:
             attempt.watch.cancel()
         if ended.type == CancelledByStore.__qualname__ or (attempt.stop == STOPPING and ended.type):
             ended = self._stopped(attempt, CancelledByStore())
-        context = attempt.forget_context()
+        self._settler.put(attempt, ended, followups_of(attempt.forget_context(), ended))
+
+    def _answered(self, attempt: Attempt, ended: Ended, state: int, error: Error | None) -> None:
+        """By the store: the lease is over."""
+        self.held.pop(attempt, None)
+        if self._keeping is not None:
+            self._keeping.drop(attempt)
+        if attempt.answer is not None and not attempt.answer.done():
+            attempt.answer.set_result((ended, state, error))
+
+    def finish(self, attempt: Attempt, ended: Ended) -> None:
+        """Its place is free."""
+        if attempt not in self.running:
+            return
+        if not attempt.is_told:
+            self._settle(attempt, ended)
+        del self.running[attempt]
+        self.ended += 1
         attempt.runs_in = None
-        self._settler.put(attempt.id, attempt.token, ended, followups_of(context, ended))
         if attempt.lane is not None:
             attempt.lane.leave()
             if self._adapting is not None:

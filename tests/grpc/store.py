@@ -87,7 +87,7 @@ def claim(claim: r.Claim) -> Message:
         strict=claim.strict,
         max_bytes=claim.max_bytes,
     )
-    return pb.ClaimRequest(wish=wish, count=claim.n, wait_ms=claim.wait_ms)
+    return pb.ClaimRequest(wish=wish, count=claim.n, wait_ms=claim.wait_ms, withdraw=claim.withdraw)
 
 
 def settle(settle: r.Settle) -> Message:
@@ -251,13 +251,14 @@ def claimed_of(found: pb.ClaimResponse) -> Claimed:
         made.tenants.append(job.tenant)
         made.attempts.append(job.attempt)
         made.lease_until.append(job.lease_until)
+        made.lease_ms.append(job.lease_ms)
         made.extras.append(make_extras(**own) if own else None)
     return made
 
 
 def extended_of(found: pb.ExtendResponse) -> Extended:
     errors = {at: error_of(job.error) for at, job in enumerate(found.jobs) if job.HasField("error")}
-    return Extended([job.lease_until for job in found.jobs], errors or None)
+    return Extended([job.lease_until for job in found.jobs], [job.lease_ms for job in found.jobs], errors or None)
 
 
 def blob_of(blob: pb.Blob) -> BlobRecord:

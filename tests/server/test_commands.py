@@ -141,13 +141,18 @@ async def _pull(s: Stage) -> None:
     job = await s.lease(custom_id="one", schema_version=2, timeout=HOUR_MS)
     assert job["data"] == {"n": 1}
     assert (job["attempt"], job["queue"], job["custom_id"], job["schema_version"]) == (1, "mail", "one", 2)
-    assert job["lease_until"] > s.house.clock.wall_ms
+    assert job["lease_until"] == s.house.clock.wall_ms + job["lease_ms"]
     assert job["token"]
     assert (await s.do("PULL", queue="mail", timeout=0))["job"] is None
     await s.push(task="known")
     assert (await s.do("PULL", queues=["mail"], tasks=["other"], timeout=0))["job"] is None
     assert (await s.do("PULL", queues=[["mail", 2]], order="strict", timeout=0))["job"]["task"] == "known"
     assert await s.refused("PULL", queue="mail", order="upside") == "InvalidRequest"
+    assert await s.refused("PULL", queue="mail", withdraw=True) == "InvalidRequest"
+    taken = (await s.do("PUSH", queue="mail", data=1))["id"]
+    assert (await s.do("PULL", queue="mail", timeout=0, opId="s:1"))["job"]["id"] == taken
+    assert (await s.do("PULL", queue="mail", withdraw=True, opId="s:1"))["job"] is None
+    assert await s.state(taken) == "ready"
 
 
 @scene("PULLB")
@@ -234,7 +239,7 @@ async def _heartbeat(s: Stage) -> None:
     await s.house.advance(10_000)
     found = await s.do("HEARTBEAT", id=job["id"], token=job["token"])
     assert found["lease_until"] == job["lease_until"] + 10_000
-    assert found["cancelled"] is False
+    assert (found["lease_ms"], found["cancelled"]) == (job["lease_ms"], False)
     s.talk.send("CANCEL", id=job["id"])
     told, answer = await s.talk.receive(), await s.talk.receive()
     assert (told["event"], answer["ok"]) == ("cancelled", True)
@@ -248,7 +253,7 @@ async def _heartbeat_many(s: Stage) -> None:
     items = [{"id": job["id"], "token": job["token"]}, {"id": 404, "token": job["token"]}]
     found = (await s.do("HEARTBEATB", items=items, lease=60_000))["results"]
     assert [result["ok"] for result in found] == [True, False]
-    assert found[0]["lease_until"] == s.house.clock.wall_ms + 60_000
+    assert (found[0]["lease_until"], found[0]["lease_ms"]) == (s.house.clock.wall_ms + 60_000, 60_000)
 
 
 @scene("GETJOB", "GETSTATE", "GETRESULT", "GETPROGRESS")

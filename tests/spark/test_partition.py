@@ -2,10 +2,13 @@
 
 import asyncio
 import ctypes
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +25,8 @@ from tenure.client.loop import LoopThread
 from tenure.core.error import Forbidden, InvalidRequest, Unauthenticated
 from tenure.server.auth import hash_token
 from tenure.spark.address import Address
+from tenure.spark.caller import Caller
+from tenure.spark.handler import open_handler
 from tenure.spark.partition import Run
 from tenure.spark.workers import read_work
 from tests.cli.rig import ENVIRONMENT, ROOT, serving
@@ -44,14 +49,16 @@ def workshop(url: str) -> Workshop:
 def running(workshop: Workshop, handler: Any, **options: Any) -> Iterator[Run]:
     """A task whose inside can be looked at while its handler runs."""
     work = read_work(QUEUE, handler, Address(workshop.url, workshop.tenant), **{"until": "empty", **options})
+    caller = Caller(open_handler(work.handler, asyncio.Runner().run))
     loop = LoopThread("test")
-    run = Run(work, "w-1", loop, asyncio.run)
+    run = Run(work, "w-1", loop, caller)
     try:
         loop.run(run.open())
         yield run
     finally:
         loop.run(run.close())
         loop.stop()
+        caller.close()
 
 
 def numbers(count: int) -> list[dict[str, int]]:
@@ -232,15 +239,12 @@ def test_payload_that_cannot_be_read_fails_without_its_neighbours(workshop: Work
 
 def test_schema_keeps_what_does_not_fit_it_out(workshop: Workshop) -> None:
     good, missing, bad = workshop.put({"n": 1, "more": "x"}, {}, {"n": "one"})
-    seen: list[str] = []
 
-    def handler(table: pa.Table) -> pa.ChunkedArray:
-        seen.append(str(table.schema.field("n").type))
-        return table.column("n")
+    def handler(table: pa.Table) -> list[list[object]]:
+        return [[str(table.schema.field("n").type), number] for number in table.column("n").to_pylist()]
 
     workshop.run(handler, schema=pa.schema([("n", pa.int16())]))
-    assert seen == ["int16"]
-    assert workshop.results() == {good: 1, missing: None}
+    assert workshop.results() == {good: ["int16", 1], missing: ["int16", None]}
     assert workshop.get(bad).reason == "undecodable"
 
 
@@ -267,18 +271,16 @@ def test_lease_is_kept_while_a_handler_runs_longer_than_it(workshop: Workshop) -
 
 
 def test_lease_is_kept_while_a_handler_holds_the_interpreter(workshop: Workshop) -> None:
-    """C code that never lets go of the lock: no thread of this process could renew anything."""
+    """C code that never lets go of the lock: nothing else runs in the handler's process."""
 
     def handler(payloads: list[dict[str, int]]) -> list[int]:
-        until(lambda: run._keeping._table.rounds > 0)
         ctypes.PyDLL(None).usleep(4_500_000)
         return [1] * len(payloads)
 
     ids = workshop.put(*numbers(2))
-    with running(workshop, handler, lease="2s") as run:
-        run.go_on()
+    part = workshop.run(handler, lease="2s")
     assert [workshop.get(id).attempt for id in ids] == [1, 1]
-    assert run.counts["completed"] == 2
+    assert part.completed == 2
 
 
 def test_job_that_is_cancelled_meanwhile_has_no_result(workshop: Workshop) -> None:
@@ -295,24 +297,29 @@ def test_job_that_is_cancelled_meanwhile_has_no_result(workshop: Workshop) -> No
     assert (part.completed, part.cancelled) == (2, 1)
 
 
-def test_job_that_is_cancelled_before_its_turn_is_not_run(workshop: Workshop) -> None:
-    seen: list[int] = []
-    dropped: list[int] = []
+def test_job_that_is_cancelled_before_its_turn_is_not_run(workshop: Workshop, tmp_path: Path) -> None:
+    """The fourth job waits until the sixth, leased with it and waiting behind it, was cancelled."""
+    ids = workshop.put(*numbers(8))
 
     def handler(payload: dict[str, int]) -> None:
-        seen.append(payload["n"])
-        if not dropped and len(run._running) > 1:  # leased, and waiting for this one
-            held = [attempt for attempt in run._running if attempt.id not in [ids[number] for number in seen]]
-            with workshop.client() as client:
-                client.cancel(held[0].id)
-            dropped.append(ids.index(held[0].id))
-            until(lambda: bool(held[0].stop))
+        (tmp_path / str(payload["n"])).touch()
+        if payload["n"] == 3:
+            until(lambda: (tmp_path / "cancelled").exists())
 
-    ids = workshop.put(*numbers(8))
+    def cancel(run: Run) -> None:
+        until((tmp_path / "3").exists)
+        [attempt] = [each for each in run._running if each.id == ids[5]]
+        with workshop.client() as client:
+            client.cancel(attempt.id)
+        until(lambda: bool(attempt.stop) and run._caller.progress.allowed < 4)
+        (tmp_path / "cancelled").touch()
+
     with running(workshop, handler) as run:
+        canceller = threading.Thread(target=cancel, args=[run])
+        canceller.start()
         run.go_on()
-    assert len(dropped) == 1
-    assert sorted(seen + dropped) == list(range(8))
+        canceller.join()
+    assert sorted(int(file.name) for file in tmp_path.iterdir() if file.name != "cancelled") == [0, 1, 2, 3, 4, 6, 7]
     assert workshop.counts() == {"completed": 7, "cancelled": 1}
 
 
@@ -333,8 +340,12 @@ def test_result_of_a_lost_lease_is_not_taken(workshop: Workshop) -> None:
 
 
 def test_what_was_not_begun_is_released_when_the_task_is_interrupted(workshop: Workshop) -> None:
+    task = os.getpid()
+
     def handler(payloads: list[dict[str, int]]) -> list[int]:
-        raise KeyboardInterrupt
+        os.kill(task, signal.SIGINT)
+        time.sleep(WAIT_S)
+        return [0] * len(payloads)
 
     ids = workshop.put(*numbers(3))
     with pytest.raises(KeyboardInterrupt):
@@ -344,9 +355,13 @@ def test_what_was_not_begun_is_released_when_the_task_is_interrupted(workshop: W
 
 
 def test_rows_that_were_done_by_then_have_their_results(workshop: Workshop) -> None:
+    task = os.getpid()
+
     def handler(payload: dict[str, int]) -> int:
         if payload["n"] == 5:
-            raise KeyboardInterrupt
+            until(lambda: workshop.get(ids[2]).state == "completed")  # the claim of 0, of 1 and 2, and of 3 to 6
+            os.kill(task, signal.SIGINT)
+            time.sleep(WAIT_S)
         return payload["n"]
 
     ids = workshop.put(*numbers(9))
@@ -357,16 +372,21 @@ def test_rows_that_were_done_by_then_have_their_results(workshop: Workshop) -> N
 
 
 def test_slow_rows_are_given_back_instead_of_held(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenure.spark.partition.HOLD_S", 0.0)
+    def handler(payload: dict[str, int]) -> int:
+        time.sleep(0.02)
+        return payload["n"]
+
+    monkeypatch.setattr("tenure.spark.caller.HOLD_S", 0.05)
+    monkeypatch.setattr("tenure.spark.partition.Pace.ran", lambda pace, *_: setattr(pace, "count", 7))
     workshop.put(*numbers(7))
-    part = workshop.run(by_row)
+    part = workshop.run(handler)
     assert workshop.counts() == {"completed": 7}
     assert part.released > 0
     assert part.claimed == part.completed + part.released
 
 
-def test_death_of_the_process_loses_nothing_and_neighbours_stay_alive(workshop: Workshop) -> None:
-    """A job that kills whoever runs it: its neighbours lose an attempt with it, and none of them is a dead letter."""
+def test_death_of_the_task_loses_nothing_and_neighbours_stay_alive(workshop: Workshop) -> None:
+    """A job that kills the task that runs it: its neighbours lose an attempt with it, and none is a dead letter."""
     ids = workshop.put(*numbers(6), max_attempts=2, backoff=tenure.Backoff.fixed(0))
     command = [sys.executable, "-m", "tests.spark.killed", workshop.url, workshop.tenant]
     for _ in range(2):
@@ -377,6 +397,149 @@ def test_death_of_the_process_loses_nothing_and_neighbours_stay_alive(workshop: 
     assert workshop.results() == {id: number for number, id in enumerate(ids) if number != 2}
     killer = workshop.get(ids[2])
     assert (killer.state, killer.attempt) == ("failed", 2)
+
+
+# Handlers that take long, hang or die.
+
+
+def test_timeout_does_not_run_out_in_line(workshop: Workshop) -> None:
+    """Each takes 40 ms of 500 ms; together they take several times as much."""
+
+    def handler(payload: dict[str, int]) -> int:
+        time.sleep(0.04)
+        return payload["n"]
+
+    workshop.put(*numbers(60), timeout="500ms", max_attempts=1)
+    part = workshop.run(handler)
+    assert workshop.counts() == {"completed": 60}
+    assert part.failed == 0
+
+
+def test_quick_jobs_with_a_timeout_are_claimed_together(workshop: Workshop) -> None:
+    workshop.put(*numbers(200), timeout="1h", max_attempts=1)
+    with running(workshop, by_row) as run:
+        run.go_on()
+        assert run._pace.count > 50
+    assert workshop.counts() == {"completed": 200}
+
+
+def hangs_on_one(payload: dict[str, int]) -> int:
+    if payload["n"] == 3:
+        time.sleep(3_600)
+    return payload["n"]
+
+
+def test_handler_that_never_returns_is_stopped_by_its_timeout(workshop: Workshop) -> None:
+    """And its neighbours, leased with it, go on and spend nothing."""
+    plain = workshop.put(*numbers(3))
+    [hung] = workshop.put({"n": 3}, timeout="300ms", max_attempts=1)
+    behind = workshop.put(*({"n": number} for number in range(4, 9)), max_attempts=1)
+    part = workshop.run(hangs_on_one)
+    job = workshop.get(hung)
+    assert (job.state, job.reason) == ("failed", "timed_out")
+    assert set(workshop.results()) == {*plain, *behind}
+    assert {workshop.get(id).attempt for id in plain + behind} == {1}
+    assert (part.completed, part.failed) == (8, 1)
+
+
+def test_handler_of_many_is_stopped_when_all_its_jobs_timed_out(workshop: Workshop) -> None:
+    def handler(payloads: list[dict[str, int]]) -> list[int]:
+        time.sleep(3_600)
+        return []
+
+    workshop.put(*numbers(3), timeout="300ms", max_attempts=1)
+    part = workshop.run(handler)
+    assert workshop.counts() == {"failed": 3}
+    assert part.failed == 3
+
+
+@pytest.mark.slow
+def test_handler_that_does_not_listen_is_killed(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def handler(payload: dict[str, int]) -> int:
+        while payload["n"] == 0:
+            try:
+                time.sleep(3_600)
+            except BaseException:
+                pass
+        return payload["n"]
+
+    monkeypatch.setattr("tenure.spark.caller.STOP_S", 0.2)
+    [hung, fine] = workshop.put(*numbers(2), max_attempts=1)
+    with running(workshop, handler) as run:
+        canceller = threading.Timer(0.5, lambda: _cancel(workshop, hung))
+        canceller.start()
+        run.go_on()
+        canceller.join()
+    assert workshop.get(hung).state == "cancelled"
+    assert workshop.results() == {fine: 1}
+
+
+def _cancel(workshop: Workshop, id: int) -> None:
+    with workshop.client() as client:
+        client.cancel(id)
+
+
+def test_end_of_the_duration_ends_the_call(workshop: Workshop) -> None:
+    """What runs then, and what waits behind it, is given back unspent."""
+    ids = workshop.put(*({"n": 3} for _ in range(3)))
+    began = time.monotonic()
+    part = workshop.run(hangs_on_one, until="bound", duration="500ms", stop="200ms")
+    assert time.monotonic() - began < WAIT_S / 2
+    assert workshop.counts() == {"ready": 3}
+    assert [workshop.get(id).attempt for id in ids] == [0, 0, 0]
+    assert part.completed == 0
+
+
+def dies_of_some(payload: dict[str, int]) -> int:
+    if payload["n"] % 3 == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return payload["n"]
+
+
+def test_jobs_that_kill_their_process_fail_alone_however_many_they_are(workshop: Workshop) -> None:
+    """Of more of them than Spark tries a task: the task never dies of a job."""
+    ids = workshop.put(*numbers(20), max_attempts=1)
+    part = workshop.run(dies_of_some)
+    assert workshop.results() == {id: number for number, id in enumerate(ids) if number % 3}
+    assert part.failed == 7
+    error = workshop.get(ids[0]).error
+    assert error is not None
+    assert error.type == "tenure.worker.processes.ProcessDied"
+    assert "SIGKILL" in error.message
+
+
+def test_call_that_kills_its_process_is_made_again_in_halves(workshop: Workshop) -> None:
+    """Its neighbours spend no attempt, and it takes few calls to find it."""
+
+    def handler(payloads: list[dict[str, int]]) -> list[int]:
+        if any(payload["n"] == 77 for payload in payloads):
+            os._exit(3)
+        return [payload["n"] for payload in payloads]
+
+    ids = workshop.put(*numbers(256), max_attempts=1)
+    part = workshop.run(handler)
+    assert workshop.results() == {id: number for number, id in enumerate(ids) if number != 77}
+    assert {workshop.get(id).attempt for id in ids[:5]} == {1}
+    assert part.calls == 1 + 2 * 8
+    error = workshop.get(ids[77]).error
+    assert error is not None
+    assert error.message == "the handler ended its process with 3"
+
+
+def test_jobs_on_their_last_attempt_share_a_call_unless_their_executor_died(workshop: Workshop) -> None:
+    """A call that raised costs no single calls afterwards."""
+    mark = Path(tempfile.mkdtemp()) / "raised"
+
+    def handler(payloads: list[dict[str, int]]) -> list[int]:
+        if not mark.exists():
+            mark.touch()
+            raise OSError("the model is gone")
+        return [payload["n"] for payload in payloads]
+
+    workshop.put(*numbers(50), max_attempts=2, backoff=tenure.Backoff.fixed(0))
+    part = workshop.run(handler, until="done")
+    assert workshop.counts() == {"completed": 50}
+    assert part.calls == 2
 
 
 # When it is over.
@@ -488,14 +651,12 @@ def test_task_that_executors_cannot_find_is_refused(workshop: Workshop) -> None:
 
 
 def test_worker_leaves_when_it_is_over(workshop: Workshop) -> None:
-    seen: list[str] = []
-
-    def handler(payload: dict[str, int]) -> None:
+    def handler(payload: dict[str, int]) -> list[str]:
         with workshop.client() as client:
-            seen.extend(name for name in client.configure("worker", "*") if name.startswith("on-spark"))
+            return [name for name in client.configure("worker", "*") if name.startswith("on-spark")]
 
-    workshop.put({"n": 1})
+    [id] = workshop.put({"n": 1})
     part = workshop.run(handler, worker="on-spark")
-    assert seen == [part.worker]
+    assert workshop.results() == {id: [part.worker]}
     with workshop.client() as client:
         assert part.worker not in client.configure("worker", "*")

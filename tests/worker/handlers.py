@@ -114,6 +114,12 @@ def holds_the_interpreter(seconds: float) -> str:
     return "done"
 
 
+@app.task(lease="1s", max_attempts=2, backoff=tenure.Backoff.fixed(0))
+def sleeps_in_a_thread(seconds: float) -> str:
+    time.sleep(seconds)
+    return "done"
+
+
 @app.task(queue="count", lease="1s", remove_on_complete=True, max_attempts=5)
 async def count(number: int, file: str) -> None:
     """Notes that it ran, in one write that nobody else's can come between."""

@@ -617,9 +617,82 @@ async def test_hooks_are_told_of_success_and_of_the_last_failure() -> None:
     assert told == [("work", 5), ("work", 2, "ValueError: zero")]
 
 
-async def test_job_that_is_cancelled_in_its_hook_leaves_its_place_to_others() -> None:
+async def test_hooks_are_called_when_the_store_has_taken_the_settlement(url: str) -> None:
+    app = tenure.App(url)
+    seen: list[Any] = []
+
+    async def look(ctx: tenure.Context, _told: Any) -> None:
+        client = app.home.here
+        assert client is not None
+        seen.append((await client.get(ctx.job.id)).state)
+        with pytest.raises(InvalidRequest, match="the job is settled"):
+            ctx.enqueue(work.bind(1))
+
+    @app.task(on_success=look, on_failure=look, max_attempts=1)
+    async def work(n: int) -> None:
+        if not n:
+            raise ValueError("zero")
+
+    async with app.worker():
+        await (await work.enqueue(1)).result(WAIT)
+        with pytest.raises(JobFailed):
+            await (await work.enqueue(0)).result(WAIT)
+    assert seen == ["completed", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("how", "level"), [("discard", logging.WARNING), ("cancel", logging.INFO)], ids=["lease lost", "cancelled"]
+)
+async def test_no_hook_is_called_for_a_settlement_that_was_refused(
+    how: str, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A handler that has finished and whose lease is gone is something to hear of; a job that somebody cancelled is
+    not."""
+    app = tenure.App("memory://")
+    told: list[Any] = []
+    note = lambda _ctx, value: told.append(value)  # noqa: E731
+
+    @app.task(on_success=note, on_failure=note)
+    async def work(ctx: tenure.Context) -> str:
+        client = app.home.here
+        assert client is not None
+        await getattr(client, how)(ctx.job.id)
+        return "done"
+
+    caplog.set_level(logging.INFO, "tenure.worker")
+    async with app.worker() as worker:
+        job = await work.enqueue()
+        with pytest.raises((JobFailed, JobCancelled)):
+            await job.result(WAIT)
+        while worker.running:
+            await worker.until_one_ends()
+    assert told == []
+    [record] = [each for each in caplog.records if f"job {job.id} " in each.getMessage()]
+    assert record.levelno == level
+
+
+async def test_timeout_of_the_last_attempt_calls_the_hook(url: str) -> None:
+    """The store has ended the attempt by itself, and refuses what the worker says of it."""
+    app = tenure.App(url)
+    told: list[str] = []
+
+    @app.task(on_failure=lambda _ctx, error: told.append(error.type), max_attempts=1, timeout="100ms")
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    async with app.worker() as worker:
+        job = await work.enqueue()
+        with pytest.raises(JobFailed):
+            await job.result(WAIT)
+        while worker.running:
+            await worker.until_one_ends()
+    assert told == ["TimeoutError"]
+
+
+async def test_hook_that_does_not_end_leaves_its_place_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     app = tenure.App("memory://")
     entered = asyncio.Event()
+    monkeypatch.setattr("tenure.worker.worker.HOOK_S", 0.05)
 
     async def waits(_ctx: tenure.Context, _value: Any) -> None:
         entered.set()
@@ -633,9 +706,8 @@ async def test_job_that_is_cancelled_in_its_hook_leaves_its_place_to_others() ->
         return "done"
 
     async with app.worker(concurrency=1, stop="1s"):
-        job = await hooked.enqueue()
+        await hooked.enqueue()
         await entered.wait()
-        await job.cancel()
         assert await (await other.enqueue()).result(WAIT) == "done"
 
 

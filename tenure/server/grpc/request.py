@@ -183,7 +183,7 @@ def patience(wanted_ms: int | None, default_ms: int, left_ms: int | None) -> int
     return min(most, bound.WAIT_MS_MAX) if wanted_ms is None else min(wanted_ms, most) if wanted_ms >= 0 else wanted_ms
 
 
-def claim_of(s: Speech, wish: pb.Wish, count: int, wait_ms: int, worker: str) -> Call:
+def claim_of(s: Speech, wish: pb.Wish, count: int, wait_ms: int, worker: str, withdraw: bool = False) -> Call:
     pull = c.PullMany(
         queues=[(pick.name, pick.weight or 1) for pick in wish.queues],
         count=count,
@@ -194,13 +194,14 @@ def claim_of(s: Speech, wish: pb.Wish, count: int, wait_ms: int, worker: str) ->
         max_bytes=wish.max_bytes if wish.HasField("max_bytes") else UNSET,
         order="strict" if wish.strict else "weighted",
         packed=True,
+        withdraw=withdraw,
     )
     return call_of(s, pull)
 
 
 def claim(s: Speech, m: pb.ClaimRequest, left_ms: int | None) -> Asking:
     wait_ms = patience(m.wait_ms if m.HasField("wait_ms") else None, PULL_WAIT_MS, left_ms)
-    return Asking(claim_of(s, m.wish, m.count or 1, wait_ms, m.wish.worker), say.claimed)
+    return Asking(claim_of(s, m.wish, m.count or 1, wait_ms, m.wish.worker, m.withdraw), say.claimed)
 
 
 def tokens_of(items: Sequence[pb.Settlement | pb.Held]) -> list[bytes] | None:

@@ -112,6 +112,7 @@ def leased(found: Claimed, at: int) -> pb.LeasedJob:
         schema_version=options.schema_version,
         attempt=found.attempts[at],
         lease_until=found.lease_until[at],
+        lease_ms=found.lease_ms[at],
         timeout_ms=options.timeout_ms,
         custom_id="" if extras is None else extras.custom_id,
         trace="" if extras is None else extras.trace,
@@ -140,7 +141,9 @@ def extended(found: StoreExtended) -> pb.ExtendResponse:
     errors = found.errors or {}
     return pb.ExtendResponse(
         jobs=[
-            pb.Extended(error=error(errors[at])) if at in errors else pb.Extended(lease_until=until)
+            pb.Extended(error=error(errors[at]))
+            if at in errors
+            else pb.Extended(lease_until=until, lease_ms=found.lease_ms[at])
             for at, until in enumerate(found.lease_until)
         ]
     )

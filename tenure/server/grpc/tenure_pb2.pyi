@@ -380,19 +380,21 @@ class Wish(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[QueuePick, _Mapping]]] = ..., tasks: _Optional[_Iterable[str]] = ..., worker: _Optional[str] = ..., lease_ms: _Optional[int] = ..., strict: _Optional[bool] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class ClaimRequest(_message.Message):
-    __slots__ = ("header", "wish", "count", "wait_ms")
+    __slots__ = ("header", "wish", "count", "wait_ms", "withdraw")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     WISH_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     header: Header
     wish: Wish
     count: int
     wait_ms: int
-    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., wish: _Optional[_Union[Wish, _Mapping]] = ..., count: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+    withdraw: bool
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., wish: _Optional[_Union[Wish, _Mapping]] = ..., count: _Optional[int] = ..., wait_ms: _Optional[int] = ..., withdraw: _Optional[bool] = ...) -> None: ...
 
 class LeasedJob(_message.Message):
-    __slots__ = ("id", "token", "tenant", "queue", "task", "payload", "codec", "schema_version", "attempt", "lease_until", "timeout_ms", "custom_id", "trace", "options")
+    __slots__ = ("id", "token", "tenant", "queue", "task", "payload", "codec", "schema_version", "attempt", "lease_until", "timeout_ms", "custom_id", "trace", "options", "lease_ms")
     ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -407,6 +409,7 @@ class LeasedJob(_message.Message):
     CUSTOM_ID_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     id: int
     token: bytes
     tenant: str
@@ -421,7 +424,8 @@ class LeasedJob(_message.Message):
     custom_id: str
     trace: str
     options: JobOptions
-    def __init__(self, id: _Optional[int] = ..., token: _Optional[bytes] = ..., tenant: _Optional[str] = ..., queue: _Optional[str] = ..., task: _Optional[str] = ..., payload: _Optional[bytes] = ..., codec: _Optional[str] = ..., schema_version: _Optional[int] = ..., attempt: _Optional[int] = ..., lease_until: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., custom_id: _Optional[str] = ..., trace: _Optional[str] = ..., options: _Optional[_Union[JobOptions, _Mapping]] = ...) -> None: ...
+    lease_ms: int
+    def __init__(self, id: _Optional[int] = ..., token: _Optional[bytes] = ..., tenant: _Optional[str] = ..., queue: _Optional[str] = ..., task: _Optional[str] = ..., payload: _Optional[bytes] = ..., codec: _Optional[str] = ..., schema_version: _Optional[int] = ..., attempt: _Optional[int] = ..., lease_until: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., custom_id: _Optional[str] = ..., trace: _Optional[str] = ..., options: _Optional[_Union[JobOptions, _Mapping]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
 
 class ClaimResponse(_message.Message):
     __slots__ = ("jobs",)
@@ -544,12 +548,14 @@ class ExtendRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., jobs: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
 
 class Extended(_message.Message):
-    __slots__ = ("lease_until", "error")
+    __slots__ = ("lease_until", "error", "lease_ms")
     LEASE_UNTIL_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     lease_until: int
     error: Error
-    def __init__(self, lease_until: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+    lease_ms: int
+    def __init__(self, lease_until: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
 
 class ExtendResponse(_message.Message):
     __slots__ = ("jobs",)

@@ -55,6 +55,7 @@ class LeasedJob(Struct):
     attempt: int
     token: bytes
     lease_until: int
+    lease_ms: int
     tenant: str
     schema_version: int | UnsetType = UNSET
     timeout: int | UnsetType = UNSET
@@ -71,6 +72,7 @@ class Claims(Struct):
 
 class Renewed(Struct):
     lease_until: int
+    lease_ms: int
     cancelled: bool
 
 

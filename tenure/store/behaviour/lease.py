@@ -4,6 +4,7 @@ from tenure.core.error import AlreadySettled, InvalidRequest, JobNotFound, Lease
 from tenure.core.request import Extend
 from tenure.core.retry import FIXED, Backoff
 from tenure.core.state import SETTLE_COMPLETE
+from tenure.core.tenant import OpId
 from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.registry import OWNED, behaviour
 from tenure.store.behaviour.rig import GLOBEX, HOUR, LEASE_MS, Rig
@@ -121,6 +122,23 @@ async def extending_moves_the_deadline_by_the_granted_lease(rig: Rig) -> None:
     assert await rig.state(leased.id) == "running"
     await rig.advance(1)
     assert await rig.state(leased.id) != "running"
+
+
+@behaviour(7)
+async def answers_say_how_much_of_a_lease_is_left(rig: Rig) -> None:
+    """For workers whose wall clock is another one."""
+    await rig.enqueue(lease_ms=10_000, timeout_ms=15_000)
+    await rig.enqueue()
+    timed, plain = await rig.claim(2, op=OpId("s", 1))
+    assert (timed.lease_ms, plain.lease_ms) == (10_000, LEASE_MS)
+    await rig.advance(4_000)
+    assert [one.lease_ms for one in await rig.claim(2, op=OpId("s", 1))] == [6_000, LEASE_MS - 4_000]
+    for lease_ms, left in ((0, [10_000, LEASE_MS]), (60_000, [11_000, 60_000])):
+        extend = Extend([timed.id, plain.id], [timed.token, plain.token], lease_ms)
+        assert (await rig.store.extend(rig.context(), extend, rig.now())).lease_ms == left
+    await rig.complete(plain)
+    gone = await rig.store.extend(rig.context(), Extend([plain.id], [plain.token]), rig.now())
+    assert gone.lease_ms == [0]
 
 
 @behaviour(7)

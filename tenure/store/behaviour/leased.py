@@ -18,6 +18,7 @@ class Leased(msgspec.Struct, frozen=True):
     options: Options
     tenant: str
     lease_until: int
+    lease_ms: int
     extras: Extras | None
 
 
@@ -35,6 +36,7 @@ def leased_of(claimed: Claimed) -> list[Leased]:
             claimed.options[at],
             claimed.tenants[at],
             claimed.lease_until[at],
+            claimed.lease_ms[at],
             claimed.extras[at] if claimed.extras else None,
         )
         for at in range(len(claimed))

@@ -1,8 +1,11 @@
 """Section 5: claims that wait are served first come, first served, and are woken by whatever makes a job claimable."""
 
+from tenure.core.error import AlreadySettled
 from tenure.core.limit import Rate
 from tenure.core.request import CANCEL, PROMOTE, REPLAY
 from tenure.core.retry import FIXED, Backoff
+from tenure.core.tenant import OpId
+from tenure.store.behaviour.expect import refused
 from tenure.store.behaviour.leased import payloads
 from tenure.store.behaviour.registry import behaviour
 from tenure.store.behaviour.rig import ACME, GLOBEX, LEASE_MS, MINUTE, Rig
@@ -34,6 +37,40 @@ async def lease_of_a_waiting_claim_counts_from_when_it_was_granted(rig: Rig) -> 
     assert (leased.id, leased.lease_until) == (id, rig.wall_ms + LEASE_MS)
     job = await rig.job(id)
     assert (job.started_at, job.worker) == (rig.wall_ms, "w1")
+
+
+@behaviour(5)
+async def withdrawn_claim_waits_no_more(rig: Rig) -> None:
+    """A worker that cannot take the answer has it said by somebody else, with the operation id of the claim."""
+    other = await rig.start(rig.claim(op=OpId("s", 2), wait_ms=MINUTE))
+    task = await rig.start(rig.claim(op=OpId("s", 1), wait_ms=MINUTE))
+    assert await rig.claim(op=OpId("s", 1), withdraw=True) == []
+    assert await rig.answer(task) == []
+    assert await rig.waits(other)
+    id = await rig.enqueue()
+    assert [leased.id for leased in await rig.answer(other)] == [id]
+
+
+@behaviour(5)
+async def withdrawing_a_claim_releases_what_it_was_given(rig: Rig) -> None:
+    task = await rig.start(rig.claim(2, op=OpId("s", 1), wait_ms=MINUTE))
+    await rig.enqueue_ids([b"0", b"1", b"2"])
+    kept, given = await rig.answer(task)
+    await rig.complete(kept)
+    for _ in range(2):
+        assert await rig.claim(op=OpId("s", 1), withdraw=True) == []
+    job = await rig.job(given.id)
+    assert (job.state, job.attempt, job.delivery) == ("ready", 0, 1)
+    assert await rig.state(kept.id) == "completed"
+    await refused(AlreadySettled, rig.complete(given))
+    assert await rig.line() == [b"1", b"2"]
+
+
+@behaviour(5)
+async def withdrawing_what_was_never_claimed_changes_nothing(rig: Rig) -> None:
+    await rig.enqueue()
+    assert await rig.claim(op=OpId("s", 1), withdraw=True) == []
+    assert await rig.count() == {"ready": 1}
 
 
 @behaviour(5)

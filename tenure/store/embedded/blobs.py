@@ -215,6 +215,7 @@ class StoreWithBlobs(EmbeddedStore):
                 filled.tenants.append(claimed.tenants[at])
                 filled.attempts.append(claimed.attempts[at])
                 filled.lease_until.append(claimed.lease_until[at])
+                filled.lease_ms.append(claimed.lease_ms[at])
                 filled.extras.append(claimed.extras[at])
         if not filled.ids:
             for problem in payloads.values():

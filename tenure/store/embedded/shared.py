@@ -360,6 +360,7 @@ def shortened(verb: str, arguments: Arguments, passed_s: float) -> Arguments:
                 claim.max_bytes,
                 claim.lease_ms,
                 claim.strict,
+                claim.withdraw,
             ),
         )
     if verb in ("watch", "events", "stream"):

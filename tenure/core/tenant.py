@@ -26,6 +26,8 @@ class Context:
 
     `connection` names the connection (0 is none): on the one that claimed a job the token may be left out.
     `durability` is how safe a change must be before it is answered: fsync, write, relaxed; empty asks for the store's.
+    `queues` are the queues within reach, names or prefixes ending in `*`; empty is all. What a request names was
+    authorised before; the engine asks for what a request meets unnamed: the holder of a key.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Context:
         op: OpId | None = None,
         connection: int = 0,
         durability: str = "",
+        queues: tuple[str, ...] = (),
     ) -> None:
         self.tenant = tenant
         self.tenants = tenants
@@ -47,3 +50,12 @@ class Context:
         self.op = op
         self.connection = connection
         self.durability = durability
+        self.queues = queues
+
+
+def reaches_queue(queues: tuple[str, ...], queue: str) -> bool:
+    """Whether the queue, or every queue of a prefix that ends in `*`, is one of these names and prefixes."""
+    for reached in queues:
+        if queue == reached or (reached.endswith("*") and queue.startswith(reached[:-1])):
+            return True
+    return False

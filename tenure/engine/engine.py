@@ -243,7 +243,7 @@ class Engine:
             if seen is not NOT_SEEN:
                 assert isinstance(seen, Answers)
                 return seen
-        answers = enqueue(self._w, context.tenant, batch, False)
+        answers = enqueue(self._w, context.tenant, context.queues, batch, False)
         self._end(budget + len(batch.payloads))
         if op is not None:
             note(self._w, context.tenant, op, ENQUEUE, answers)

@@ -47,12 +47,14 @@ BUNDLE_MIN: Final = 16  # jobs; fewer stand in line by themselves
 BUNDLE_MAX: Final = 1_024  # jobs of a batch: the first claim of one makes them all
 
 
-def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
-    """Store the batch's jobs. `above_limits` is for follow-ups, which are accepted whatever is full."""
+def enqueue(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_limits: bool) -> Answers:
+    """Store the batch's jobs. `reach` is the context's `queues`; `above_limits` is for follow-ups, which are accepted
+    whatever is full.
+    """
     _check_shape(batch)
     ids: list[int] = []
     if batch.atomic:
-        refusal = rehearse(w, tenant, batch, above_limits)
+        refusal = rehearse(w, tenant, reach, batch, above_limits)
         if refusal is not None:
             _drop_unused(w, tenant, batch, refusal)
             return refusal
@@ -82,7 +84,7 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
                 break
         if each is not None:
             options = each[at]
-        outcome = enqueue_one(w, tenant, options, payloads[at], batch.extra(int(at)), above_limits)
+        outcome = enqueue_one(w, tenant, reach, options, payloads[at], batch.extra(int(at)), above_limits)
         ids.append(outcome.id)
         if len(ids) == 1 and outcome.error is None:
             answers.state = outcome.state
@@ -352,7 +354,13 @@ def _count_in(w: World, q: Queue, spec: Spec, count: i64, size: i64) -> None:
 
 
 def enqueue_one(
-    w: World, tenant: str, options: Options, payload: object, extras: Extras | None, above_limits: bool
+    w: World,
+    tenant: str,
+    reach: tuple[str, ...],
+    options: Options,
+    payload: object,
+    extras: Extras | None,
+    above_limits: bool,
 ) -> Outcome:
     """One job, with everything that can be asked of it."""
     error = check_item(w, tenant, options, payload, extras)
@@ -366,7 +374,7 @@ def enqueue_one(
     except Overloaded as overloaded:
         return refused(overloaded)
     if extras is not None:
-        existing = find_duplicate(w, spec, options, extras, payload)
+        existing = find_duplicate(w, reach, spec, options, extras, payload)
         if existing is not None:
             return existing
     return _insert(w, spec, payload, extras, run_at, expires_at, above_limits)

@@ -255,7 +255,7 @@ def _key_of_queue_fact(w: World, entity: Entity) -> Fact | None:
 def _custom_fact(w: World, tenant: str, custom_id: str) -> Fact | None:
     t = _tenant(w, tenant)
     kept = None if t is None or t.custom_outcomes is None else t.custom_outcomes.get(custom_id)
-    return None if kept is None else {"job": kept[0], "state": kept[1], "until": kept[2]}
+    return None if kept is None else {"job": kept[0], "state": kept[1], "until": kept[2], "queue": kept[3]}
 
 
 # Loads and sweeps.

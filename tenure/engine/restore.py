@@ -392,6 +392,7 @@ class Restore:
                     cast("int", fact["job"]),
                     cast("int", fact["state"]),
                     cast("int", fact["until"]),
+                    str(fact.get("queue", "")),  # not written by older builds
                 )
             elif kind == journal.SESSION:
                 self._restore_session(str(name[1]), fact)

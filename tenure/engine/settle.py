@@ -263,7 +263,7 @@ def _settle_one(w: World, context: Context, request: Settle, id: object, at: int
     if checked.repeat:
         return _first_answer(job, request.verb)
     lease = job.lease
-    error = _apply(w, job, request, at)
+    error = _apply(w, context, job, request, at)
     if lease is not None:
         shorten(w, lease)
     if error is not None:
@@ -286,14 +286,14 @@ def _first_answer(job: Job, verb: int) -> Outcome:
     return Outcome(int(job.id), int(side.answer_state), run_at=int(side.answer_run_at))
 
 
-def _apply(w: World, job: Job, request: Settle, at: int) -> Error | None:
+def _apply(w: World, context: Context, job: Job, request: Settle, at: int) -> Error | None:
     q = w.queue_of(job)
     verb = request.verb
     if verb == SETTLE_COMPLETE:
         results: list[object] | None = None if request.results is None else cast("list[object]", request.results)
         result = None if results is None else results[at]
         followups = None if request.followups is None else request.followups[at]
-        error = _accept_output(w, job, result, followups)
+        error = _accept_output(w, job, context.queues, result, followups)
         if error is None:
             assert result is None or isinstance(result, (bytes, Blob))
             _complete(w, q, job, result)
@@ -317,7 +317,7 @@ def _apply(w: World, job: Job, request: Settle, at: int) -> Error | None:
     return None
 
 
-def _accept_output(w: World, job: Job, result: object, followups: Batch | None) -> Error | None:
+def _accept_output(w: World, job: Job, reach: tuple[str, ...], result: object, followups: Batch | None) -> Error | None:
     """Check a completion's result and store its follow-ups: all of them, or none and the lease stays."""
     if result is not None:
         error = check_content(w, result, "result")
@@ -329,7 +329,7 @@ def _accept_output(w: World, job: Job, result: object, followups: Batch | None) 
         return InvalidRequest("followups", len(followups.payloads), f"at most {bound.FOLLOWUPS_MAX} follow-ups")
     together = Batch(followups.options, followups.payloads, followups.extras, followups.each, True)
     try:
-        answers = enqueue(w, job.spec.tenant_name, together, True)
+        answers = enqueue(w, job.spec.tenant_name, reach, together, True)
     except Error as error:
         return error
     errors = answers.errors()

@@ -334,7 +334,7 @@ class Tenant:
         self.seen_options: Options | None = None
         self.seen_spec: Spec | None = None
         self.custom_ids: Keys | None = None
-        self.custom_outcomes: OrderedDict[str, tuple[int, int, int]] | None = None  # id, state, until
+        self.custom_outcomes: OrderedDict[str, tuple[int, int, int, str]] | None = None  # id, state, until, queue
         self.limits: dict[str, int] | None = None
         self.limit_settings: dict[str, LimitSettings] | None = None
         self.rotations: dict[tuple[object, ...], Rotation] | None = None

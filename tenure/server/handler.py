@@ -189,6 +189,7 @@ class Handler:
             self._op(caller, asked.op_id) if asked.op_id else None,
             asked.connection,
             asked.durability,
+            () if caller.is_free else caller.queues,
         )
 
     def at_once(self, caller: Caller, context: Context, call: Call, now: Now) -> Any | None:

@@ -87,6 +87,7 @@ class WireContext(Wire):
     op: WireOpId | None
     connection: int
     durability: str
+    queues: tuple[str, ...] = ()
 
 
 def pack_context(context: Context) -> WireContext:

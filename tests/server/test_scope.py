@@ -6,12 +6,14 @@ or number that was asked for taken out.
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 
 from tenure.core.tenant import ROLE_NAMES
+from tenure.store.embedded.sqlite import SqliteStore
 from tenure.wire.command import COMMANDS
 from tests.server.house import House, serving, token
 from tests.server.talk import LINES, Message, Talk
@@ -397,6 +399,65 @@ async def test_pattern_that_reaches_further_than_the_token_is_refused(scoped: Wo
     job = (await scoped.mine.do("PULL", queue="mail", timeout=0))["job"]
     followups = {"queue": "secret", "jobs": [{"data": 1}]}
     assert await scoped.mine.refused("ACK", id=job["id"], followups=followups) == "Forbidden"
+
+
+async def test_holder_of_a_custom_id_out_of_reach_is_a_conflict_without_its_id(scoped: World) -> None:
+    """Whatever is asked for in a conflict, and however the job comes in; nothing is changed."""
+    before = await scoped.seen("acme")
+    mine = scoped.mine
+    await mine.do("PUSH", queue="mail", data=1)
+    leased = (await mine.do("PULL", queue="mail", timeout=0))["job"]
+    for on_conflict in ("return", "replace", "error"):
+        job = {"queue": "mail", "data": "mine", "custom_id": "theirs", "on_conflict": on_conflict}
+        one = await mine.ask("PUSH", **job)
+        each = (await mine.do("PUSHB", jobs=[job, {"queue": "mail", "data": 2}]))["results"]
+        whole = (await mine.do("PUSHB", jobs=[{"queue": "mail", "data": 2}, job], atomic=True))["results"]
+        acked = await mine.ask("ACK", id=leased["id"], token=leased["token"], followups={"jobs": [job]})
+        assert each[1]["ok"] is True
+        assert whole[0]["ok"] is False
+        for answer in (one, each[0], whole[1], acked):
+            assert (answer["ok"], answer["code"]) == (False, "Conflict"), answer
+            assert not answer.get("existing")
+            assert str(scoped.jobs["ready"]) not in without(answer)
+    assert await scoped.seen("acme") == before
+    assert (await mine.do("GETJOB", id=leased["id"]))["job"]["state"] == "running"
+
+
+async def test_holder_of_a_custom_id_that_is_gone_is_in_reach_if_its_queue_was(tmp_path: Path) -> None:
+    """Also over a restart of the store."""
+    file = tmp_path / "jobs.db"
+    ids: dict[str, int] = {}
+    async with serving(SqliteStore(file), tokens=TOKENS) as house:
+        some, all_queues = await house.talk(LINES, "some"), await house.talk(LINES, "mine")
+        for queue in ("mail", "secret"):
+            job = {"queue": queue, "data": 1, "custom_id": queue, "remove_on_complete": True}
+            ids[queue] = (await all_queues.do("PUSH", **job))["id"]
+            leased = (await all_queues.do("PULL", queue=queue, timeout=0))["job"]
+            await all_queues.do("ACK", id=leased["id"], token=leased["token"])
+        await check_gone_holders(some, ids)
+    async with serving(SqliteStore(file), tokens=TOKENS) as house:
+        await check_gone_holders(await house.talk(LINES, "some"), ids)
+
+
+async def check_gone_holders(talk: Talk, ids: dict[str, int]) -> None:
+    own = await talk.do("PUSH", queue="mail", data=1, custom_id="mail")
+    assert (own["id"], own["duplicate"]) == (ids["mail"], True)
+    answer = await talk.ask("PUSH", queue="mail", data=1, custom_id="secret")
+    assert (answer["code"], answer.get("existing", 0)) == ("Conflict", 0)
+
+
+async def test_own_custom_id_in_another_queue_within_reach_is_met(scoped: World) -> None:
+    id = (await scoped.mine.do("PUSH", queue="mail", data=1, custom_id="own"))["id"]
+    again = await scoped.mine.do("PUSH", queue="image-a", data=2, custom_id="own", on_conflict="replace")
+    assert (again["id"], again["duplicate"], again["replaced"]) == (id, True, True)
+
+
+async def test_load_is_for_those_who_reach_all_queues(scoped: World) -> None:
+    jobs = [{"data": 1, "custom_id": "theirs", "on_conflict": "replace"}]
+    stage = {"load_id": "l", "queue": "mail", "writing": "w", "jobs": jobs}
+    assert await scoped.mine.refused("LOAD", step="stage", **stage) == "Forbidden"
+    for step in ("publish", "abort", "read"):
+        assert await scoped.mine.refused("LOAD", load_id="l", step=step) == "Forbidden"
 
 
 async def test_cancel_out_of_reach_is_not_told_to_the_worker(scoped: World) -> None:

@@ -279,6 +279,7 @@ class SharedStore:
             OpId(self._session, self._last_op),
             context.connection,
             context.durability,
+            context.queues,
         )
 
     # The verbs.

@@ -55,7 +55,4 @@ class Context:
 
 def reaches_queue(queues: tuple[str, ...], queue: str) -> bool:
     """Whether the queue, or every queue of a prefix that ends in `*`, is one of these names and prefixes."""
-    for reached in queues:
-        if queue == reached or (reached.endswith("*") and queue.startswith(reached[:-1])):
-            return True
-    return False
+    return any(queue == reached or (reached.endswith("*") and queue.startswith(reached[:-1])) for reached in queues)

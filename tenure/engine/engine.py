@@ -31,7 +31,7 @@ from tenure.engine.alarm import NEVER, WAIT, Alarm
 from tenure.engine.blob import size_blobs
 from tenure.engine.change import change
 from tenure.engine.claim import claim_now, forget_waiter, wait
-from tenure.engine.configure import configure, see_worker
+from tenure.engine.configure import configure
 from tenure.engine.duty import BUDGET, finish_step, forget_watch, ring_alarms
 from tenure.engine.enqueue import enqueue
 from tenure.engine.job import Job
@@ -43,6 +43,7 @@ from tenure.engine.session import CHANGE, CLAIM, ENQUEUE, NOT_SEEN, SETTLE, look
 from tenure.engine.settle import append, extend, settle
 from tenure.engine.unsaved import Unsaved
 from tenure.engine.verify import verify
+from tenure.engine.worker import see_worker
 from tenure.engine.world import Watch, World
 
 EVENTS_PAGE_MAX = 10_000
@@ -261,7 +262,7 @@ class Engine:
                 if again is not None:
                     return again
         if claim.worker:
-            see_worker(w, claim.worker)
+            see_worker(w, context, claim.worker)
         answer = claim_now(w, claim, context.tenant, context.tenants, context.connection, claim.n)
         if not answer.ids and claim.wait_ms > 0:
             answer.ticket = int(wait(w, claim, context.tenant, context.tenants, context.connection, op))

@@ -343,6 +343,8 @@ class Tenant:
         # Settings.
         self.settings: Settings | None = None
         self.queues_max: i64 = bound.QUEUES_PER_TENANT_MAX
+        self.workers_max: i64 = bound.WORKERS_PER_TENANT_MAX
+        self.worker_bytes_max: i64 = bound.WORKER_BYTES_PER_TENANT
         self.running_max: i64 = UNLIMITED
         self.bucket: Bucket | None = None
         self.enqueue_bucket: Bucket | None = None
@@ -367,7 +369,9 @@ class Session:
 
 
 class Worker:
-    def __init__(self, name: str, at: i64) -> None:
+    def __init__(self, tenant: str, name: str, at: i64, alarm: Alarm) -> None:
+        self.tenant = tenant
+        self.tenants: tuple[str, ...] = (tenant,)  # that it may claim from
         self.name = name
         self.version = ""
         self.tasks: tuple[str, ...] = ()
@@ -376,7 +380,16 @@ class Worker:
         self.joined_at: i64 = at
         self.seen_at: i64 = at
         self.seen_elapsed: i64 = 0
-        self.alarm: Alarm | None = None
+        self.alarm = alarm  # it keeps its id when it is set anew
+
+
+class Roster:
+    """The workers of one tenant."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, Worker] = {}
+        self.said: dict[tuple[tuple[str, ...], str], int] = {}  # tasks and what is published of them, by how many
+        self.bytes: i64 = 0
 
 
 # Work that a step owes and later steps do, 1,000 jobs at a time.
@@ -471,8 +484,12 @@ class World:
         self.holdovers: dict[tuple[int, int], Holdover] = {}
         self.sessions: dict[str, Session] = {}
         self.session_names: dict[int, str] = {}
-        self.workers: dict[str, Worker] = {}
-        self.worker_names: dict[int, str] = {}
+        self.rosters: dict[str, Roster] = {}  # workers by tenant
+        self.workers: dict[int, Worker] = {}  # all of them, by the id of their alarm
+        self.serving: dict[int, Worker] = {}  # those that serve other tenants than their own
+        self.worker_bytes: i64 = 0
+        self.workers_max: i64 = bound.WORKERS_MAX
+        self.worker_bytes_max: i64 = bound.WORKER_BYTES_IN_ALL
         self.loads: dict[tuple[str, str], Staged] = {}
         self.load_names: dict[int, tuple[str, str]] = {}
         self.spent_loads: list[Staged] = []  # all let in; the journal quotes their chunks

@@ -55,6 +55,7 @@ SUBJECT_ROLES = {
     request.QUEUE: OPERATOR,
     request.KEY: OPERATOR,
     request.WORKER: WORKER | OPERATOR,
+    request.TASK: READS,
     request.TENANT: ADMIN,
     request.STORE: ADMIN,
 }
@@ -350,8 +351,6 @@ class Handler:
         asked: Configure = arguments[0]
         if asked.subject == request.STORE:
             caller.need_all_tenants("a setting of the store")
-        elif asked.subject == request.WORKER and asked.name == "*":
-            caller.need_all_tenants("the list of workers")
         elif asked.subject == request.KEY and asked.changes:
             now = await self.store.configure(context, Configure(request.KEY, asked.name, {}), self.clock())
             if now.get("shared") or asked.changes.get("shared"):
@@ -482,7 +481,9 @@ def queues_of(asked: Any) -> list[str]:
     if isinstance(asked, Filter):
         return [asked.queue or "*"]
     if isinstance(asked, Configure):
-        return [asked.name] if asked.subject == request.QUEUE else [] if asked.subject == request.WORKER else ["*"]
+        if asked.subject == request.QUEUE:
+            return [asked.name]
+        return [] if asked.subject in (request.WORKER, request.TASK) else ["*"]  # workers belong to no queue
     return []
 
 

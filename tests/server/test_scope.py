@@ -88,6 +88,7 @@ OTHERS: Final[list[tuple[str, Message, int]]] = [
     ("STATS", {}, P | OP),
     ("LIMIT", {"key": "k"}, OP),
     ("WORKERS", {}, W | OP),
+    ("WORKERS", {"task": "t"}, P | W | OP),
     ("EVENTS", {}, OP),
     ("SCAN", {"table": "jobs"}, OP),
     ("TENANT", {}, A),
@@ -305,12 +306,75 @@ async def test_tenant_said_with_hello_is_checked_too(world: World) -> None:
 async def test_what_belongs_to_all_tenants_is_for_those_who_reach_all(world: World) -> None:
     assert await world.mine.refused("SETTINGS") == "Forbidden"
     assert await world.mine.refused("SETTINGS", changes={"jobs_max": 1}) == "Forbidden"
-    assert await world.mine.refused("WORKERS") == "Forbidden"
     assert await world.mine.refused("LIMIT", key="k", changes={"shared": True}) == "Forbidden"
     await world.theirs.do("LIMIT", key="all", changes={"shared": True, "concurrency": 3})
     assert await world.mine.refused("LIMIT", key="all", changes={"concurrency": 1}) == "Forbidden"
     await world.mine.do("LIMIT", key="own", changes={"concurrency": 1})
-    await world.mine.do("WORKERS", name="w9", changes={"version": "1"})
+
+
+async def test_worker_of_another_tenant_is_answered_as_one_that_does_not_exist(world: World) -> None:
+    """Read, overwritten, stopped or sent away: it is not there, and nothing happens to it."""
+    said = {"version": "1", "tasks": ["send"], "published": "{}"}
+    await world.theirs.do("WORKERS", name="theirs", changes=said, tenant="globex")
+    before = await world.theirs.do("WORKERS", name="theirs", tenant="globex")
+    for changes in ({}, {"stop": True}, {"stop": False}, {"leaving": True}):
+        found = await world.mine.ask("WORKERS", name="theirs", changes=changes)
+        absent = await world.mine.ask("WORKERS", name="nobody", changes=changes)
+        assert without(found, "theirs") == without(absent, "nobody"), changes
+    assert (await world.mine.do("WORKERS"))["settings"] == {}
+    await world.mine.do("WORKERS", name="theirs", changes={"version": "9", "tasks": ["steal"]})
+    assert list((await world.mine.do("WORKERS"))["settings"]) == ["theirs"]
+    assert await world.theirs.do("WORKERS", name="theirs", tenant="globex") == before
+    await world.mine.do("WORKERS", name="theirs", changes={"leaving": True})
+    assert await world.theirs.do("WORKERS", name="theirs", tenant="globex") == before
+
+
+async def test_reading_of_a_worker_makes_none(world: World) -> None:
+    for _ in range(2):
+        assert (await world.mine.do("WORKERS", name="nobody"))["settings"] == {}
+        assert (await world.mine.do("WORKERS"))["settings"] == {}
+    assert (await world.mine.do("EVENTS"))["events"] == []
+
+
+async def test_workers_of_several_tenants_are_told_apart(world: World) -> None:
+    await world.mine.do("WORKERS", name="w", changes={"version": "mine"})
+    await world.theirs.do("WORKERS", name="w", changes={"version": "theirs"}, tenant="globex")
+    found = (await world.theirs.do("WORKERS", tenants=["*"]))["settings"]
+    assert {name: (each["tenant"], each["name"], each["version"]) for name, each in found.items()} == {
+        "globex/w": ("globex", "w", "theirs"),
+        "acme/w": ("acme", "w", "mine"),
+    }
+    assert list((await world.mine.do("WORKERS", tenants=["*"]))["settings"]) == ["acme/w"]
+    for talk, tenant in ((world.mine, "acme"), (world.theirs, "globex")):
+        events = (await talk.do("EVENTS", tenant=tenant))["events"]
+        assert {event["tenant"] for event in events if event["type"] == "worker_joined"} == {tenant}
+
+
+async def test_workers_of_a_tenant_are_bounded_and_crowd_out_nobody_elses(world: World) -> None:
+    await world.theirs.do("TENANT", name="acme", changes={"workers_max": 3, "worker_bytes_max": 1_000})
+    for n in range(3):
+        await world.mine.do("WORKERS", name=f"w{n}", changes={"version": "1"})
+    answer = await world.mine.ask("WORKERS", name="w3", changes={"version": "1"})
+    assert (answer["code"], "workers_max" in answer["error"]) == ("Overloaded", True)
+    answer = await world.mine.ask("WORKERS", name="w0", changes={"published": "p" * 1_000})
+    assert (answer["code"], "worker_bytes_max" in answer["error"]) == ("Overloaded", True)
+    assert len((await world.mine.do("WORKERS"))["settings"]) == 3
+    await world.mine.do("PULL", queue="mail", timeout=0, worker="w4")
+    await world.theirs.do("WORKERS", name="w3", changes={"published": "p" * 1_000}, tenant="globex")
+
+
+async def test_published_options_are_those_of_the_workers_that_serve_the_tenant(world: World) -> None:
+    mine, theirs = world.mine, world.theirs
+    await theirs.do("WORKERS", name="own", tenant="globex", changes={"tasks": ["send"], "published": "globex"})
+    assert (await mine.do("WORKERS", task="send"))["settings"] == {"published": []}
+    await theirs.do("WORKERS", name="all", tenants=["*"], changes={"tasks": ["send"], "published": "all"})
+    assert (await mine.do("WORKERS", task="send"))["settings"] == {"published": ["all"]}
+    await mine.do("WORKERS", name="w", changes={"tasks": ["send"], "published": "acme"})
+    assert (await mine.do("WORKERS", task="send"))["settings"] == {"published": ["acme"]}
+    assert (await mine.do("WORKERS", task="other"))["settings"] == {"published": []}
+    await mine.do("WORKERS", name="w", tenants=["*"], changes={"tasks": ["send"], "published": "acme"})
+    found = await theirs.do("WORKERS", task="send", tenant="initech")
+    assert found["settings"] == {"published": ["all"]}  # a token of one tenant serves that one only
 
 
 async def test_subscription_hears_of_ones_own_only(world: World) -> None:

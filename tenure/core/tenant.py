@@ -27,7 +27,8 @@ class Context:
     `connection` names the connection (0 is none): on the one that claimed a job the token may be left out.
     `durability` is how safe a change must be before it is answered: fsync, write, relaxed; empty asks for the store's.
     `queues` are the queues within reach, names or prefixes ending in `*`; empty is all. What a request names was
-    authorised before; the engine asks for what a request meets unnamed: the holder of a key.
+    authorised before; the engine asks for what a request meets unnamed: the holder of a key. `reaches_all_tenants` says
+    whether what tenants share, limits and their pauses, may be changed.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Context:
         connection: int = 0,
         durability: str = "",
         queues: tuple[str, ...] = (),
+        reaches_all_tenants: bool = True,
     ) -> None:
         self.tenant = tenant
         self.tenants = tenants
@@ -51,6 +53,7 @@ class Context:
         self.connection = connection
         self.durability = durability
         self.queues = queues
+        self.reaches_all_tenants = reaches_all_tenants
 
 
 def reaches_queue(queues: tuple[str, ...], queue: str) -> bool:

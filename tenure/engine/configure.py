@@ -5,14 +5,14 @@ from typing import Final
 from mypy_extensions import i64
 
 from tenure.core import bound, event
-from tenure.core.error import InvalidRequest, QueueNotFound
+from tenure.core.error import Forbidden, InvalidRequest, QueueNotFound
 from tenure.core.job import Options
 from tenure.core.limit import Bucket, Rate
 from tenure.core.request import KEY, QUEUE, STORE, SUBJECT_NAMES, TASK, TENANT, WORKER, Configure
 from tenure.core.tenant import Context
 from tenure.engine import journal
 from tenure.engine.job import Spec
-from tenure.engine.parking import mark_limit
+from tenure.engine.parking import lift_pause
 from tenure.engine.place import regroup
 from tenure.engine.removal import is_empty, plan_forgetting, reconsider
 from tenure.engine.ring import reactivate_tenant, refresh
@@ -197,6 +197,8 @@ def _configure_key(w: World, context: Context, prefix: str, changes: dict[str, o
     if not changes:
         return {} if settings is None else _shown(settings.changed)
     checked = _check(bound.KEY_RULES, changes)
+    if (was_shared or checked.get("shared")) and not context.reaches_all_tenants:
+        raise Forbidden("a limit that tenants share is for those who reach all tenants")
     if settings is None:
         settings = LimitSettings(prefix)
     for field, value in checked.items():
@@ -217,11 +219,11 @@ def _configure_key(w: World, context: Context, prefix: str, changes: dict[str, o
     w.journal.mark((journal.KEY, "" if was_shared else t.name, prefix))
     w.journal.mark((journal.KEY, "" if settings.shared else t.name, prefix))
     w.limits_version += 1
+    is_lifted = "paused_ms" in checked and settings.paused_until <= w.elapsed_ms
     for limit in list(w.limits.values()):
         if limit.key.startswith(prefix):
-            if settings.paused_until <= w.elapsed_ms and "paused_ms" in checked:
-                limit.paused_until = 0
-                mark_limit(w, limit)
+            if is_lifted:
+                lift_pause(w, limit, t, was_shared or settings.shared)
             w.owed.append(Owed(OWED_TOP_UP, limit.number))
     spec = Spec(Options(queue="", task=""), int(t.number), t.name, 0)
     w.log.notice(None, event.LIMITS_CHANGED, 0, spec, "", {"key": prefix, **_shown(settings.changed)})

@@ -39,7 +39,7 @@ def entity_fact(w: World, entity: Entity) -> Fact | None:
     if kind == journal.KEY:
         return _key_fact(_key_settings(w, str(entity[1]), str(entity[2])))
     if kind == journal.LIMIT:
-        return _limit_fact(_limit(w, str(entity[1]), str(entity[2])))
+        return _limit_fact(w, _limit(w, str(entity[1]), str(entity[2])))
     if kind == journal.HOLDOVER:
         return _holdover_fact(w, cast("tuple[int, int]", (entity[1], entity[2])))
     if kind == journal.SESSION or kind == journal.OPERATION:
@@ -135,10 +135,20 @@ def _limit(w: World, tenant: str, key: str) -> Limit | None:
     return None if number is None else w.limits[number]
 
 
-def _limit_fact(limit: Limit | None) -> Fact | None:
+def _limit_fact(w: World, limit: Limit | None) -> Fact | None:
     if limit is None:
         return None
-    return {"bucket": _bucket_fact(limit.bucket), "paused_until": int(limit.paused_until)}
+    fact: Fact = {"bucket": _bucket_fact(limit.bucket), "paused_until": int(limit.paused_until)}
+    if limit.pauses is not None:
+        fact["pauses"] = [[w.tenants[tenant].name, until] for tenant, until in limit.pauses.items()]
+    return fact
+
+
+def fill_pauses(w: World, limit: Limit, fact: object) -> None:
+    """Of a shared key, for single tenants, as `_limit_fact` wrote them; files of older builds have none."""
+    if fact is not None:
+        pauses = cast("list[list[object]]", fact)
+        limit.pauses = {int(w.tenant(str(tenant)).number): cast("int", until) for tenant, until in pauses}
 
 
 # Holdovers, operations, keys.

@@ -378,7 +378,8 @@ class Restore:
                 owner = str(name[1]) or DEFAULT_TENANT
                 limit = limit_for(w, w.tenant(owner), str(name[2]))
                 entity.fill_bucket(limit.bucket, fact.get("bucket"))
-                limit.paused_until = max(limit.paused_until, cast("int", fact["paused_until"]))  # or by a prefix of it
+                limit.paused_until = max(limit.paused_until, cast("int", fact["paused_until"]))
+                entity.fill_pauses(w, limit, fact.get("pauses"))
                 w.changed_limits.append(int(limit.number))
             elif kind == journal.HOLDOVER:
                 _restore_holdover(w, name, fact)

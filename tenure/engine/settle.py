@@ -312,7 +312,7 @@ def _apply(w: World, context: Context, job: Job, request: Settle, at: int) -> Er
         finish(w, q, job, CANCELLED, "")
         return None
     if request.pause_key:
-        pause_key(w, w.tenant_of(job), request.pause_key, request.delay_ms)
+        pause_key(w, context, w.tenant_of(job), request.pause_key, request.delay_ms)
     release(w, q, job, request.delay_ms, verb == SETTLE_SNOOZE)
     return None
 

@@ -297,7 +297,9 @@ class Limit:
         self.tenant: i64 = tenant  # -1 when shared by all
         self.concurrency: i64 = UNLIMITED
         self.bucket: Bucket | None = None
-        self.paused_until: i64 = 0  # elapsed
+        self.paused_until: i64 = 0  # elapsed; by a handler
+        self.settings_until: i64 = 0  # elapsed; by settings of a prefix
+        self.pauses: dict[int, int] | None = None  # of a shared key: until when (elapsed) it is paused for one tenant
         self.running: i64 = 0
         self.parked: dict[int, Order] | None = None
         self.candidates: dict[int, int] | None = None  # per queue: jobs put back into line because of a free slot

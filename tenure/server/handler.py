@@ -191,6 +191,7 @@ class Handler:
             asked.connection,
             asked.durability,
             () if caller.is_free else caller.queues,
+            caller.reaches_all_tenants,
         )
 
     def at_once(self, caller: Caller, context: Context, call: Call, now: Now) -> Any | None:
@@ -351,10 +352,6 @@ class Handler:
         asked: Configure = arguments[0]
         if asked.subject == request.STORE:
             caller.need_all_tenants("a setting of the store")
-        elif asked.subject == request.KEY and asked.changes:
-            now = await self.store.configure(context, Configure(request.KEY, asked.name, {}), self.clock())
-            if now.get("shared") or asked.changes.get("shared"):
-                caller.need_all_tenants("a limit that tenants share")
         elif asked.subject == request.TENANT and asked.name != "*":
             caller.tenant(asked.name)
         found = await self._within(caller, context, "configure", arguments)

@@ -88,6 +88,7 @@ class WireContext(Wire):
     connection: int
     durability: str
     queues: tuple[str, ...] = ()
+    reaches_all_tenants: bool = True
 
 
 def pack_context(context: Context) -> WireContext:

@@ -377,6 +377,42 @@ async def test_published_options_are_those_of_the_workers_that_serve_the_tenant(
     assert found["settings"] == {"published": ["all"]}  # a token of one tenant serves that one only
 
 
+@pytest.mark.parametrize("over_restart", [False, True])
+async def test_worker_pauses_a_shared_key_for_the_tenants_that_its_token_reaches(
+    tmp_path: Path, over_restart: bool
+) -> None:
+    """Of one tenant: its own jobs wait, those of others do not. Of all tenants: everybody's wait."""
+    file = tmp_path / "jobs.db"
+    async with serving(SqliteStore(file), tokens=TOKENS) as house:
+        mine, theirs = await house.talk(LINES, "mine"), await house.talk(LINES, "theirs")
+        await theirs.do("LIMIT", key="api", changes={"shared": True, "concurrency": 9})
+        for tenant in ("acme", "globex"):
+            await theirs.do("PUSHB", queue="mail", tenant=tenant, jobs=[{"data": tenant, "limit_keys": ["api"]}] * 2)
+        job = (await mine.do("PULL", queue="mail", timeout=0))["job"]
+        await mine.do("SNOOZE", id=job["id"], token=job["token"], delay=5_000, pause_key="api")
+        assert (await mine.do("PULL", queue="mail", timeout=0))["job"] is None
+        if not over_restart:
+            await check_shared_pause(house, mine, theirs)
+    if over_restart:
+        async with serving(SqliteStore(file), tokens=TOKENS) as house:
+            await check_shared_pause(house, await house.talk(LINES, "mine"), await house.talk(LINES, "theirs"))
+
+
+async def check_shared_pause(house: House, mine: Talk, theirs: Talk) -> None:
+    taken = (await theirs.do("PULLB", queue="mail", count=9, tenants=["*"], timeout=0))["jobs"]
+    assert [job["data"] for job in taken] == ["globex"] * 2
+    await house.advance(5_000)
+    taken = (await theirs.do("PULLB", queue="mail", count=9, tenants=["*"], timeout=0))["jobs"]
+    assert [job["data"] for job in taken] == ["acme"] * 2
+    await theirs.do("SNOOZE", id=taken[0]["id"], token=taken[0]["token"], delay=5_000, pause_key="api", tenant="acme")
+    for tenant in ("acme", "globex"):
+        await theirs.do("PUSH", queue="mail", tenant=tenant, data=tenant, limit_keys=["api"])
+    assert (await theirs.do("PULLB", queue="mail", count=9, tenants=["*"], timeout=0))["jobs"] == []
+    await house.advance(5_000)
+    taken = (await theirs.do("PULLB", queue="mail", count=9, tenants=["*"], timeout=0))["jobs"]
+    assert sorted(job["data"] for job in taken) == ["acme", "acme", "globex"]
+
+
 async def test_subscription_hears_of_ones_own_only(world: World) -> None:
     await world.mine.do("SUBSCRIBE", reqId="s")
     await world.theirs.do("PUSH", queue="mail", data=1, tenant="globex")

@@ -280,6 +280,7 @@ class SharedStore:
             context.connection,
             context.durability,
             context.queues,
+            context.reaches_all_tenants,
         )
 
     # The verbs.

@@ -19,8 +19,23 @@ from tenure.engine.room import Ahead, overload
 from tenure.engine.world import World
 
 
-def rehearse(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_limits: bool) -> Answers | None:
-    """The refusal of an atomic batch, or None when every item will be taken. Stores nothing."""
+class Refusal:
+    """Why a batch is not taken: one of its items is refused."""
+
+    def __init__(self, at: int, error: Error, count: int) -> None:
+        self.at = at
+        self.error = error
+        self.count = count
+
+    def answers(self) -> Answers:
+        """Item by item: the refused one has its error, the others say that it was not they."""
+        others = Conflict("another item of the batch was refused", 0)
+        found = {at: Outcome(0, READY, error=self.error if at == self.at else others) for at in range(self.count)}
+        return Answers([0] * self.count, READY, found)
+
+
+def rehearse(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_limits: bool) -> Refusal | None:
+    """The first refusal in an atomic batch, or None when every item will be taken. Stores nothing."""
     ahead = Ahead()
     taken: set[tuple[str, ...]] = set()
     count = len(batch.payloads)
@@ -39,11 +54,7 @@ def rehearse(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_
                 assert isinstance(payload, (bytes, Blob))
                 error = _decide(w, reach, spec, options, payload, extras, ahead, taken, above_limits)
         if error is not None:
-            other = {
-                i: Outcome(0, READY, error=error if i == at else Conflict("another item of the batch was refused", 0))
-                for i in range(count)
-            }
-            return Answers([0] * count, READY, other)
+            return Refusal(at, error, count)
     return None
 
 

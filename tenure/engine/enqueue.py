@@ -11,7 +11,7 @@ from mypy_extensions import i32, i64
 from tenure.core import bound, dependency, event
 from tenure.core.answer import Answers, Outcome
 from tenure.core.blob import Blob
-from tenure.core.error import DependencyNotFound, InvalidRequest, Overloaded
+from tenure.core.error import DependencyNotFound, Error, InvalidRequest, Overloaded
 from tenure.core.job import Extras, Options
 from tenure.core.packed import Packed, Texts
 from tenure.core.request import Batch
@@ -36,7 +36,7 @@ from tenure.engine.idempotency import KeysOfRun
 from tenure.engine.job import LINE, Job, Side, Spec
 from tenure.engine.journal import Entity
 from tenure.engine.line import Line
-from tenure.engine.place import make_ready, wait_until
+from tenure.engine.place import make_ready, side_of, wait_until
 from tenure.engine.removal import drop_unused
 from tenure.engine.ring import activate
 from tenure.engine.room import NOTHING_AHEAD, has_bytes, overload, room_for, spend_rates
@@ -56,8 +56,9 @@ def enqueue(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_l
     if batch.atomic:
         refusal = rehearse(w, tenant, reach, batch, above_limits)
         if refusal is not None:
-            _drop_unused(w, tenant, batch, refusal)
-            return refusal
+            refused_all = refusal.answers()
+            _drop_unused(w, tenant, batch, refused_all)
+            return refused_all
     answers = Answers(ids, READY)
     spec: Spec | None = None
     count: i64 = len(batch.payloads)
@@ -96,6 +97,24 @@ def enqueue(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_l
     answers.count = len(ids)
     _drop_unused(w, tenant, batch, answers)
     return answers
+
+
+def enqueue_followups(w: World, parent: Job, reach: tuple[str, ...], batch: Batch) -> Error | None:
+    """Store the jobs that a completion asks for, whatever is full: all of them, or none, and the error says why. A
+    follow-up that is there already keeps the parent that it has."""
+    tenant = parent.spec.tenant_name
+    _check_shape(batch)
+    refusal = rehearse(w, tenant, reach, batch, True)
+    if refusal is not None:
+        _drop_unused(w, tenant, batch, refusal.answers())
+        return refusal.error
+    answers = enqueue(w, tenant, reach, batch, True)
+    for at in range(len(answers.ids)):
+        if not answers.item(at).duplicate:
+            child = w.index.get(answers.ids[at])
+            if child is not None:
+                side_of(child).parent = parent.id
+    return None
 
 
 def _drop_unused(w: World, tenant: str, batch: Batch, answers: Answers) -> None:

@@ -73,7 +73,7 @@ from tenure.engine.ending import (
     try_again,
     watch_expiry,
 )
-from tenure.engine.enqueue import enqueue
+from tenure.engine.enqueue import enqueue_followups
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
 from tenure.engine.parking import pause_key
@@ -327,20 +327,11 @@ def _accept_output(w: World, job: Job, reach: tuple[str, ...], result: object, f
         return None
     if len(followups.payloads) > bound.FOLLOWUPS_MAX:
         return InvalidRequest("followups", len(followups.payloads), f"at most {bound.FOLLOWUPS_MAX} follow-ups")
-    together = Batch(followups.options, followups.payloads, followups.extras, followups.each, True)
+    batch = Batch(followups.options, followups.payloads, followups.extras, followups.each, keys=followups.keys)
     try:
-        answers = enqueue(w, job.spec.tenant_name, reach, together, True)
+        return enqueue_followups(w, job, reach, batch)
     except Error as error:
         return error
-    errors = answers.errors()
-    for at in sorted(errors):
-        if not (isinstance(errors[at], Error) and str(errors[at]).startswith("another item")):
-            return errors[at]
-    for id in answers.ids:
-        child = w.index.get(id)
-        if child is not None and child.created_at == w.wall_ms:
-            side_of(child).parent = job.id
-    return None
 
 
 # Failing.

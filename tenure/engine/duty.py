@@ -46,7 +46,7 @@ from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_unti
 from tenure.engine.query import matches
 from tenure.engine.removal import clear_out, forget_queue, hold_cap, remove, trim
 from tenure.engine.ring import activate, reactivate_tenant
-from tenure.engine.session import forget_session, sweep_done
+from tenure.engine.session import find_session, forget_session, sweep_done, tenant_of
 from tenure.engine.settle import expire_lease, time_out
 from tenure.engine.worker import miss_worker
 from tenure.engine.world import (
@@ -247,8 +247,10 @@ def _trim_outcomes(w: World) -> None:
 
 
 def _forget_session(w: World, alarm: Alarm) -> None:
-    name = w.session_names[int(alarm.id)]
-    session = w.sessions[name]
+    name = w.session_names.get(int(alarm.id))
+    session = None if name is None else find_session(w, tenant_of(name), name)
+    if name is None or session is None:
+        return  # others needed the room
     due = session.last_at + SESSION_KEPT_MS
     if due > w.elapsed_ms:
         w.elapsed.add(Alarm(due, kinds.SESSION, alarm.id))

@@ -18,6 +18,7 @@ from tenure.core.record import Past
 from tenure.core.request import Batch, Change, Filter
 from tenure.engine import idempotency, journal
 from tenure.engine.journal import Entity
+from tenure.engine.session import find_session, tenant_of
 from tenure.engine.specs import options_fact, read_options
 from tenure.engine.staged import Given, Key, numbers
 from tenure.engine.world import OWED_PUBLISH, OWED_SWEEP, Limit, LimitSettings, Owed, Queue, Settings, Tenant, World
@@ -171,7 +172,8 @@ def _holdover_fact(w: World, key: tuple[int, int]) -> Fact | None:
 
 
 def _session_fact(w: World, entity: Entity) -> Fact | None:
-    session = w.sessions.get(str(entity[1]))
+    name = str(entity[1])
+    session = find_session(w, tenant_of(name), name)
     if session is None:
         return None
     if entity[0] == journal.SESSION:

@@ -484,7 +484,9 @@ class World:
         self.prefix_waiters: dict[str, OrderedDict[int, int]] = {}
         self.watches: dict[int, Watch] = {}
         self.holdovers: dict[tuple[int, int], Holdover] = {}
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, dict[str, Session]] = {}  # by tenant and name, the oldest first
+        self.sessions_max: i64 = 1_000_000
+        self.sessions_per_tenant_max: i64 = 100_000
         self.session_names: dict[int, str] = {}
         self.rosters: dict[str, Roster] = {}  # workers by tenant
         self.workers: dict[int, Worker] = {}  # all of them, by the id of their alarm

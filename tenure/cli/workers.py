@@ -23,7 +23,7 @@ app = typer.Typer(help="Look at workers, and stop one.", no_args_is_help=True)
 @app.command("list")
 @connected
 def list_workers(session: Session) -> None:
-    """List the workers that have shown a sign of life in the last minute."""
+    """List the tenant's workers that have shown a sign of life in the last minute; with --tenant '*' those of all."""
     found: dict[str, Any] = session.client.configure("worker", "*")
     workers = [found[name] for name in sorted(found)]
     if session.as_json:
@@ -31,14 +31,17 @@ def list_workers(session: Session) -> None:
             show_json({**worker, **{name: show_instant(worker[name]) for name in ("joined_at", "seen_at")}})
         return
     if not workers:
-        show_line("no worker has shown a sign of life in the last minute")
+        whose = "no worker" if session.is_all else f"no worker of the tenant {session.tenant}"
+        show_line(f"{whose} has shown a sign of life in the last minute")
         return
     now_ms = read_clock().wall_ms
-    table = make_table("worker", "version", "joined", "seen", "~tasks")
+    owner = ("tenant",) if session.is_all else ()
+    table = make_table(*owner, "worker", "version", "joined", "seen", "~tasks")
     for worker in workers:
         joined, seen = show_ago(worker["joined_at"], now_ms), show_ago(worker["seen_at"], now_ms)
         tasks = shorten(", ".join(worker["tasks"]), TASKS_CHARS)
-        table.add_row(worker["name"], worker["version"], joined, seen, elastic(tasks))
+        shown = [worker[name] for name in owner]
+        table.add_row(*shown, worker["name"], worker["version"], joined, seen, elastic(tasks))
     show_table(table)
 
 
@@ -50,7 +53,7 @@ def stop_worker(
     wait: Annotated[str, typer.Option(help="How long to wait until it has left, as in 60s.")] = "60s",
 ) -> None:
     """Ask a worker to stop: it claims nothing more, lets its jobs end, releases those that do not, and leaves."""
-    client = session.client
+    client = session.of_one_tenant()
     wait_s = milliseconds("wait", wait) / 1000
     known: dict[str, Any] = client.configure("worker", "*")
     if name not in known:

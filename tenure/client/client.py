@@ -366,18 +366,21 @@ class Client:
         return await self._store.change(self._context, change, self._now())
 
     async def configure(self, subject: str, name: str, **changes: object) -> dict[str, object]:
-        """Settings of a "queue", "key", "tenant", "store" or "worker"; without changes it only reads."""
+        """Settings of a "queue", "key", "tenant", "store" or "worker"; without changes it only reads.
+
+        Of a "task" it reads what workers publish.
+        """
         if subject not in request.SUBJECT_NAMES:
             raise InvalidRequest("subject", subject, "it must be one of " + ", ".join(request.SUBJECT_NAMES))
         asked = Configure(request.SUBJECT_NAMES.index(subject), name, changes)
         return await self._store.configure(self._context, asked, self._now())
 
     async def published(self, task: str) -> Published | None:
-        """What workers say of a task: options and schema. None when nobody does, or who asks may not see workers."""
+        """What the workers that serve this tenant say of a task: options and schema. None when nobody does."""
         try:
-            return find_published(await self.configure("worker", "*"), task)
+            return find_published(await self.configure("task", task), task)
         except Forbidden:
-            return None
+            return None  # by a server that shows workers to some roles only
 
     # Read.
 

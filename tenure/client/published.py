@@ -61,13 +61,15 @@ def publish(tasks: dict[str, Published]) -> str:
     return ""
 
 
-def find_published(workers: dict[str, Any], task: str) -> Published | None:
-    """What the worker said that joined last, of those who know the task."""
-    for worker in sorted(workers.values(), key=lambda worker: -worker["joined_at"]):
-        if task not in worker["tasks"] or not worker.get("published"):
-            continue
+def find_published(settings: dict[str, Any], task: str) -> Published | None:
+    """What is said of the task in the first text that can be read. A server of an older build answers its workers."""
+    texts = settings.get("published")
+    if not isinstance(texts, list):
+        workers = sorted(settings.values(), key=lambda worker: -worker["joined_at"])
+        texts = [worker["published"] for worker in workers if task in worker["tasks"] and worker.get("published")]
+    for text in texts:
         try:
-            found = msgspec.json.decode(worker["published"], type=dict[str, Published])
+            found = msgspec.json.decode(text, type=dict[str, Published])
         except msgspec.DecodeError:
             continue  # a worker of another make
         if task in found:

@@ -47,6 +47,10 @@ CLAIM_JOBS_MAX: Final = 10_000
 DEPENDS_ON_MAX: Final = 10_000
 LIMIT_KEYS_MAX: Final = 8
 QUEUES_PER_TENANT_MAX: Final = 10_000
+WORKERS_PER_TENANT_MAX: Final = 1_000
+WORKERS_MAX: Final = 100_000
+WORKER_BYTES_PER_TENANT: Final = 4 * MIB
+WORKER_BYTES_IN_ALL: Final = 256 * MIB
 CLAIM_QUEUES_MAX: Final = 1_000
 CLAIM_TASKS_MAX: Final = 10_000
 FOLLOWUPS_MAX: Final = 1_000
@@ -297,6 +301,8 @@ TENANT_RULES: Final[dict[str, Rule]] = {
     "rate": _rate,
     "enqueue_rate": _rate,
     "queues_max": _integer(1, 1_000_000),
+    "workers_max": _integer(1, 1_000_000),
+    "worker_bytes_max": _integer(1, 2**53),
     "keep_completed_ms": duration_ms,
     "keep_completed_count": count,
     "keep_failed_ms": duration_ms,
@@ -310,6 +316,8 @@ STORE_RULES: Final[dict[str, Rule]] = {
     "terminal_jobs_max": count,
     "terminal_bytes_max": _integer(0, 2**53),
     "events_max": _integer(1, RATE_MAX),
+    "workers_max": _integer(1, 1_000_000),
+    "worker_bytes_max": _integer(1, 2**53),
     "keep_completed_ms": duration_ms,
     "keep_completed_count": count,
     "keep_failed_ms": duration_ms,
@@ -322,6 +330,7 @@ WORKER_RULES: Final[dict[str, Rule]] = {
     "published": _text(PUBLISHED_BYTES_MAX, empty=True),
     "leaving": _flag,
     "stop": _flag,
+    "alive": _flag,
 }
 
 

@@ -137,7 +137,7 @@ class Overloaded(Error):
 
 
 class RateLimited(Error):
-    """A handler raises it with a limit key, which is paused for everybody: `RateLimited("api:acme", "5s")`."""
+    """A handler raises it with a limit key, which is paused: `RateLimited("api:acme", "5s")`."""
 
     status = 429
     retryable = True

@@ -267,12 +267,14 @@ KEY: Final = 1
 TENANT: Final = 2
 STORE: Final = 3
 WORKER: Final = 4
+TASK: Final = 5
 
-SUBJECT_NAMES: Final = ("queue", "key", "tenant", "store", "worker")
+SUBJECT_NAMES: Final = ("queue", "key", "tenant", "store", "worker", "task")
 
 
 class Configure:
-    """Changes settings of a queue, a limit key (by prefix), a tenant, the store, or what a worker says of itself.
+    """Changes settings of a queue, a limit key (by prefix), a tenant, the store, or what a worker says of itself. Of a
+    task it reads what is published of it.
 
     `changes` maps a setting to its new value; None puts it back to its default. An empty one only reads.
     """

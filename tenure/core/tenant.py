@@ -27,6 +27,9 @@ class Context:
     `connection` names the connection (0 is none): on the one that claimed a job the token may be left out.
     A `tokenless` client knows no lease tokens: it may leave out those of every lease that its `principal` claimed.
     `durability` is how safe a change must be before it is answered: fsync, write, relaxed; empty asks for the store's.
+    `queues` are the queues within reach, names or prefixes ending in `*`; empty is all. What a request names was
+    authorised before; the engine asks for what a request meets unnamed: the holder of a key. `reaches_all_tenants` says
+    whether what tenants share, limits and their pauses, may be changed.
     """
 
     def __init__(
@@ -40,6 +43,8 @@ class Context:
         connection: int = 0,
         durability: str = "",
         tokenless: bool = False,
+        queues: tuple[str, ...] = (),
+        reaches_all_tenants: bool = True,
     ) -> None:
         self.tenant = tenant
         self.tenants = tenants
@@ -50,3 +55,10 @@ class Context:
         self.connection = connection
         self.durability = durability
         self.tokenless = tokenless
+        self.queues = queues
+        self.reaches_all_tenants = reaches_all_tenants
+
+
+def reaches_queue(queues: tuple[str, ...], queue: str) -> bool:
+    """Whether the queue, or every queue of a prefix that ends in `*`, is one of these names and prefixes."""
+    return any(queue == reached or (reached.endswith("*") and queue.startswith(reached[:-1])) for reached in queues)

@@ -13,14 +13,29 @@ from tenure.core.request import Batch
 from tenure.core.state import READY
 from tenure.engine.check import check_item, content_bytes, held_bytes
 from tenure.engine.dependent import count_dependencies
-from tenure.engine.duplicate import conflict_with, find_holder, find_window
+from tenure.engine.duplicate import HIDDEN, conflict_with, find_holder, find_window
 from tenure.engine.job import Side, Spec
 from tenure.engine.room import Ahead, overload
 from tenure.engine.world import World
 
 
-def rehearse(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers | None:
-    """The refusal of an atomic batch, or None when every item will be taken. Stores nothing."""
+class Refusal:
+    """Why a batch is not taken: one of its items is refused."""
+
+    def __init__(self, at: int, error: Error, count: int) -> None:
+        self.at = at
+        self.error = error
+        self.count = count
+
+    def answers(self) -> Answers:
+        """Item by item: the refused one has its error, the others say that it was not they."""
+        others = Conflict("another item of the batch was refused", 0)
+        found = {at: Outcome(0, READY, error=self.error if at == self.at else others) for at in range(self.count)}
+        return Answers([0] * self.count, READY, found)
+
+
+def rehearse(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_limits: bool) -> Refusal | None:
+    """The first refusal in an atomic batch, or None when every item will be taken. Stores nothing."""
     ahead = Ahead()
     taken: set[tuple[str, ...]] = set()
     count = len(batch.payloads)
@@ -37,18 +52,15 @@ def rehearse(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers
             else:
                 payload = payloads[at]
                 assert isinstance(payload, (bytes, Blob))
-                error = _decide(w, spec, options, payload, extras, ahead, taken, above_limits)
+                error = _decide(w, reach, spec, options, payload, extras, ahead, taken, above_limits)
         if error is not None:
-            other = {
-                i: Outcome(0, READY, error=error if i == at else Conflict("another item of the batch was refused", 0))
-                for i in range(count)
-            }
-            return Answers([0] * count, READY, other)
+            return Refusal(at, error, count)
     return None
 
 
 def _decide(
     w: World,
+    reach: tuple[str, ...],
     spec: Spec,
     options: Options,
     payload: bytes | Blob,
@@ -59,9 +71,10 @@ def _decide(
 ) -> Error | None:
     if extras is not None:
         keys = _keys_of(options, extras)
-        id, _ = find_holder(w, spec, options, extras)
+        id, _ = find_holder(w, reach, spec, options, extras)
         if id or any(key in taken for key in keys):
-            return conflict_with(w, id) if options.on_conflict == ON_CONFLICT_ERROR else None
+            is_refused = id == HIDDEN or options.on_conflict == ON_CONFLICT_ERROR
+            return conflict_with(w, id) if is_refused else None
         if extras.debounce_key:
             window = ("debounce", options.queue, extras.debounce_key)
             if window in taken or find_window(w, spec, extras) is not None:

@@ -289,7 +289,7 @@ def _clone(w: World, job: Job, request: Change) -> Outcome:
     if options.delay_ms or options.ttl_ms or options.debounce_ms or options.priority != priority:
         options = options.without_times()
         options.priority = priority
-    return enqueue_one(w, job.spec.tenant_name, options, payload, extras, False)
+    return enqueue_one(w, job.spec.tenant_name, (), options, payload, extras, False)
 
 
 def replay(w: World, q: Queue, job: Job, request: Change) -> Error | None:

@@ -1,35 +1,31 @@
-"""Settings of queues, limit keys, tenants and the store, and what workers say of themselves."""
+"""Settings of queues, limit keys, tenants and the store."""
 
 from typing import Final
 
 from mypy_extensions import i64
 
 from tenure.core import bound, event
-from tenure.core.error import InvalidRequest, QueueNotFound
+from tenure.core.error import Forbidden, InvalidRequest, QueueNotFound
 from tenure.core.job import Options
 from tenure.core.limit import Bucket, Rate
-from tenure.core.request import KEY, QUEUE, STORE, SUBJECT_NAMES, TENANT, WORKER, Configure
+from tenure.core.request import KEY, QUEUE, STORE, SUBJECT_NAMES, TASK, TENANT, WORKER, Configure
 from tenure.core.tenant import Context
 from tenure.engine import journal
-from tenure.engine.alarm import WORKER as WORKER_ALARM
-from tenure.engine.alarm import Alarm
-from tenure.engine.duty import lose_worker
-from tenure.engine.job import NO_SPEC, Spec
-from tenure.engine.parking import mark_limit
+from tenure.engine.job import Spec
+from tenure.engine.parking import lift_pause
 from tenure.engine.place import regroup
 from tenure.engine.removal import is_empty, plan_forgetting, reconsider
 from tenure.engine.ring import reactivate_tenant, refresh
+from tenure.engine.worker import configure_worker, read_published, read_workers
 from tenure.engine.world import (
     OWED_CAP,
     OWED_TOP_UP,
     UNLIMITED,
-    WORKER_SILENT_MS,
     LimitSettings,
     Owed,
     Queue,
     Settings,
     Tenant,
-    Worker,
     World,
 )
 
@@ -46,9 +42,11 @@ COMMON: Final = (
 def configure(w: World, context: Context, request: Configure) -> dict[str, object]:
     subject = request.subject
     changes = request.changes
-    if not QUEUE <= subject <= WORKER:
+    if not QUEUE <= subject <= TASK:
         raise InvalidRequest("subject", subject, "it must be one of " + ", ".join(SUBJECT_NAMES))
-    if request.name == "*" and not changes:
+    if subject == TASK and changes:
+        raise InvalidRequest("changes", list(changes), "what is published of a task is set by its workers")
+    if request.name == "*" and not changes and subject != TASK:
         return _read_all(w, context, subject)
     if subject == QUEUE:
         return _configure_queue(w, context, request.name, changes)
@@ -58,7 +56,9 @@ def configure(w: World, context: Context, request: Configure) -> dict[str, objec
         return _configure_tenant(w, request.name, changes)
     if subject == STORE:
         return _configure_store(w, changes)
-    return _configure_worker(w, request.name, changes)
+    if subject == TASK:
+        return read_published(w, context, request.name)
+    return configure_worker(w, context, request.name, changes)
 
 
 def _check(rules: dict[str, bound.Rule], changes: dict[str, object]) -> dict[str, object]:
@@ -197,6 +197,8 @@ def _configure_key(w: World, context: Context, prefix: str, changes: dict[str, o
     if not changes:
         return {} if settings is None else _shown(settings.changed)
     checked = _check(bound.KEY_RULES, changes)
+    if (was_shared or checked.get("shared")) and not context.reaches_all_tenants:
+        raise Forbidden("a limit that tenants share is for those who reach all tenants")
     if settings is None:
         settings = LimitSettings(prefix)
     for field, value in checked.items():
@@ -217,11 +219,11 @@ def _configure_key(w: World, context: Context, prefix: str, changes: dict[str, o
     w.journal.mark((journal.KEY, "" if was_shared else t.name, prefix))
     w.journal.mark((journal.KEY, "" if settings.shared else t.name, prefix))
     w.limits_version += 1
+    is_lifted = "paused_ms" in checked and settings.paused_until <= w.elapsed_ms
     for limit in list(w.limits.values()):
         if limit.key.startswith(prefix):
-            if settings.paused_until <= w.elapsed_ms and "paused_ms" in checked:
-                limit.paused_until = 0
-                mark_limit(w, limit)
+            if is_lifted:
+                lift_pause(w, limit, t, was_shared or settings.shared)
             w.owed.append(Owed(OWED_TOP_UP, limit.number))
     spec = Spec(Options(queue="", task=""), int(t.number), t.name, 0)
     w.log.notice(None, event.LIMITS_CHANGED, 0, spec, "", {"key": prefix, **_shown(settings.changed)})
@@ -268,6 +270,10 @@ def _configure_tenant(w: World, name: str, changes: dict[str, object]) -> dict[s
             t.enqueue_bucket = _bucket(w, t.enqueue_bucket, value)
         elif field == "queues_max":
             t.queues_max = _number(value, bound.QUEUES_PER_TENANT_MAX)
+        elif field == "workers_max":
+            t.workers_max = _number(value, bound.WORKERS_PER_TENANT_MAX)
+        elif field == "worker_bytes_max":
+            t.worker_bytes_max = _number(value, bound.WORKER_BYTES_PER_TENANT)
         _set_common(t.settings, field, value)
         _note(t.settings, field, value, changes[field])
     w.journal.mark((journal.TENANT, t.name))
@@ -298,6 +304,10 @@ def _configure_store(w: World, changes: dict[str, object]) -> dict[str, object]:
             w.terminal_bytes_max = _number(value, 1024 * bound.MIB)
         elif field == "events_max":
             w.log.events_max = _number(value, bound.EVENTS_MAX)
+        elif field == "workers_max":
+            w.workers_max = _number(value, bound.WORKERS_MAX)
+        elif field == "worker_bytes_max":
+            w.worker_bytes_max = _number(value, bound.WORKER_BYTES_IN_ALL)
         _note(settings, field, value, changes[field])
     w.journal.mark((journal.STORE,))
     if "terminal_jobs_max" in checked or "terminal_bytes_max" in checked:
@@ -309,71 +319,12 @@ def _configure_store(w: World, changes: dict[str, object]) -> dict[str, object]:
     return _shown(settings.changed)
 
 
-# Workers.
-
-
-def _configure_worker(w: World, name: str, changes: dict[str, object]) -> dict[str, object]:
-    bound.worker_name("worker", name)
-    if not name:
-        raise InvalidRequest("worker", name, "a worker that says something of itself needs a name")
-    checked = bound.check_fields(bound.WORKER_RULES, changes)
-    if checked.get("leaving"):
-        if name in w.workers:
-            lose_worker(w, name)
-        return {}
-    if "stop" in checked:
-        known = w.workers.get(name)
-        if known is None:
-            if not checked["stop"]:
-                return {}
-            raise InvalidRequest("worker", name, "no worker of that name has shown a sign of life")
-        known.stop = bool(checked["stop"])
-        return _worker_record(known)
-    worker = see_worker(w, name)
-    if "version" in checked:
-        worker.version = str(checked["version"])
-    if "tasks" in checked:
-        tasks = checked["tasks"]
-        assert isinstance(tasks, tuple)
-        worker.tasks = tuple(str(task) for task in tasks)
-    if "published" in checked:
-        worker.published = str(checked["published"])
-    return _worker_record(worker)
-
-
-def see_worker(w: World, name: str) -> Worker:
-    """A worker shows a sign of life."""
-    worker = w.workers.get(name)
-    if worker is None:
-        worker = Worker(name, w.at_ms)
-        w.workers[name] = worker
-        worker.alarm = Alarm(w.served_ms + WORKER_SILENT_MS, WORKER_ALARM, w.next_alarm_id())
-        w.worker_names[int(worker.alarm.id)] = name
-        w.served.add(worker.alarm)
-        w.log.notice(None, event.WORKER_JOINED, 0, NO_SPEC, name, {})
-    worker.seen_at = w.at_ms
-    worker.seen_elapsed = w.served_ms
-    return worker
-
-
-def _worker_record(worker: Worker) -> dict[str, object]:
-    return {
-        "name": worker.name,
-        "version": worker.version,
-        "tasks": list(worker.tasks),
-        "published": worker.published,
-        "stop": worker.stop,
-        "joined_at": int(worker.joined_at),
-        "seen_at": int(worker.seen_at),
-    }
-
-
 # Reading all of a kind.
 
 
 def _read_all(w: World, context: Context, subject: int) -> dict[str, object]:
     if subject == WORKER:
-        return {name: _worker_record(worker) for name, worker in w.workers.items()}
+        return read_workers(w, context)
     if subject == STORE:
         return _shown(w.settings.changed)
     if subject == TENANT:

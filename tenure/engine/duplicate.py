@@ -1,5 +1,7 @@
 """Duplicates: what a new job meets by its keys, and the keys a job takes. Decided in the step that inserts."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from tenure.core import event
@@ -16,6 +18,7 @@ from tenure.core.state import (
     UPDATE,
     is_terminal,
 )
+from tenure.core.tenant import reaches_queue
 from tenure.engine import idempotency
 from tenure.engine.blob import put_payload
 from tenure.engine.clock import run_after, shown_run_at
@@ -26,10 +29,14 @@ from tenure.engine.keys import Keys
 from tenure.engine.place import cancel_run, side_of, wait_for_run
 from tenure.engine.world import Queue, Window, World
 
+HIDDEN: Final = -1  # the id of a holder out of the caller's reach
 
-def find_duplicate(w: World, spec: Spec, options: Options, extras: Extras, payload: bytes | Blob) -> Outcome | None:
+
+def find_duplicate(
+    w: World, reach: tuple[str, ...], spec: Spec, options: Options, extras: Extras, payload: bytes | Blob
+) -> Outcome | None:
     """The answer if the job is there already, by any of its keys; the first hit decides."""
-    id, ended = find_holder(w, spec, options, extras)
+    id, ended = find_holder(w, reach, spec, options, extras)
     if id:
         return _meet(w, id, ended, options, extras, payload)
     window = find_window(w, spec, extras)
@@ -38,8 +45,12 @@ def find_duplicate(w: World, spec: Spec, options: Options, extras: Extras, paylo
     return None
 
 
-def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple[int, int]:
-    """The job that has one of the keys, and how it ended if its record is gone; 0 when there is none."""
+def find_holder(w: World, reach: tuple[str, ...], spec: Spec, options: Options, extras: Extras) -> tuple[int, int]:
+    """The job that has one of the keys, and how it ended if its record is gone; 0 when there is none.
+
+    HIDDEN when it is of a queue outside `reach` (see `Context.queues`). That can only be the holder of a custom id:
+    other keys belong to a queue, and who enqueues reaches that.
+    """
     q = w.queues[spec.queue]
     t = w.tenants[spec.tenant]
     id = 0
@@ -47,11 +58,11 @@ def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple
         if t.custom_ids is not None:
             id = t.custom_ids.get(extras.custom_id)
             if id:
-                return id, COMPLETED
+                return _within(w, reach, id), COMPLETED
         if t.custom_outcomes is not None:
             kept = t.custom_outcomes.get(extras.custom_id)
             if kept is not None and kept[2] > w.steady_ms:
-                return kept[0], kept[1]
+                return kept[0] if not reach or reaches_queue(reach, kept[3]) else HIDDEN, kept[1]
     if extras.idempotency_key:
         id = idempotency.holder_of(w, q, options.task, extras.idempotency_key)
         if id:
@@ -59,6 +70,14 @@ def find_holder(w: World, spec: Spec, options: Options, extras: Extras) -> tuple
     if extras.unique_key and q.unique is not None:
         id = q.unique.get(extras.unique_key)
     return id, COMPLETED
+
+
+def _within(w: World, reach: tuple[str, ...], id: int) -> int:
+    """The holder's id, or HIDDEN."""
+    if not reach:
+        return id
+    job = w.index.get(id)
+    return id if job is not None and reaches_queue(reach, w.queue_of(job).name) else HIDDEN
 
 
 def find_window(w: World, spec: Spec, extras: Extras) -> Window | None:
@@ -75,12 +94,14 @@ def find_window(w: World, spec: Spec, extras: Extras) -> Window | None:
 
 
 def conflict_with(w: World, id: int) -> Conflict:
+    if id == HIDDEN:
+        return Conflict("a job of a queue that you do not reach has this key; choose another one", 0)
     has = "has" if id == 0 or w.index.get(id) is not None else "had"
     return Conflict(f"job {id} {has} this key" if id else "an earlier item of the batch has this key", id)
 
 
 def _meet(w: World, id: int, ended: int, options: Options, extras: Extras, payload: bytes | Blob) -> Outcome:
-    if options.on_conflict == ON_CONFLICT_ERROR:
+    if id == HIDDEN or options.on_conflict == ON_CONFLICT_ERROR:
         return refused(conflict_with(w, id))
     job = w.index.get(id)
     if job is None:

@@ -40,15 +40,16 @@ from tenure.engine.clock import lease_due, must_wait, on_elapsed
 from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
 from tenure.engine.eventlog import NO_FAILURE
-from tenure.engine.job import NO_SPEC, IdempotencyKey, Job, Lease
+from tenure.engine.job import IdempotencyKey, Job, Lease
 from tenure.engine.load import has_let_in, let_go_of_all_room, let_go_of_room, let_in, let_in_run, mark_load
 from tenure.engine.parking import settle_limits, top_up
 from tenure.engine.place import ABANDON_MS, leave, side_of, step_back, wait_for_run, watch_aside
 from tenure.engine.query import matches
 from tenure.engine.removal import clear_out, forget_queue, hold_cap, remove, trim
 from tenure.engine.ring import activate, reactivate_tenant
-from tenure.engine.session import forget_session, sweep_done
+from tenure.engine.session import find_session, forget_session, sweep_done, tenant_of
 from tenure.engine.settle import expire_lease, time_out
+from tenure.engine.worker import miss_worker
 from tenure.engine.world import (
     DAY_MS,
     NO_QUEUE,
@@ -61,7 +62,6 @@ from tenure.engine.world import (
     OWED_TOP_UP,
     OWED_UNPIN,
     SESSION_KEPT_MS,
-    WORKER_SILENT_MS,
     Holdover,
     Owed,
     Queue,
@@ -150,7 +150,7 @@ def _ring(w: World, alarm: Alarm, budget: i64) -> i64:
     elif kind == kinds.WAIT:
         _give_up(w, alarm)
     elif kind == kinds.WORKER:
-        _miss_worker(w, alarm)
+        miss_worker(w, alarm)
     elif kind == kinds.LOAD:
         _forget_load(w, alarm)
     elif kind == kinds.FORGET:
@@ -267,8 +267,10 @@ def _trim_outcomes(w: World) -> None:
 
 
 def _forget_session(w: World, alarm: Alarm) -> None:
-    name = w.session_names[int(alarm.id)]
-    session = w.sessions[name]
+    name = w.session_names.get(int(alarm.id))
+    session = None if name is None else find_session(w, tenant_of(name), name)
+    if name is None or session is None:
+        return  # others needed the room
     due = session.last_at + SESSION_KEPT_MS
     if due > w.elapsed_ms:
         w.elapsed.add(Alarm(due, kinds.SESSION, alarm.id))
@@ -294,25 +296,6 @@ def forget_watch(w: World, watch: Watch) -> None:
     if job is not None and watchers is not None and int(watch.id) in watchers:
         watchers.remove(int(watch.id))
         _unpin(w, job)
-
-
-def _miss_worker(w: World, alarm: Alarm) -> None:
-    name = w.worker_names[int(alarm.id)]
-    worker = w.workers[name]
-    due = worker.seen_elapsed + WORKER_SILENT_MS
-    if due > w.served_ms:
-        worker.alarm = Alarm(due, kinds.WORKER, alarm.id)
-        w.served.add(worker.alarm)
-    else:
-        lose_worker(w, name)
-
-
-def lose_worker(w: World, name: str) -> None:
-    worker = w.workers.pop(name)
-    if worker.alarm is not None:
-        w.served.cancel(worker.alarm)
-        w.worker_names.pop(int(worker.alarm.id), None)
-    w.log.notice(None, event.WORKER_LEFT, 0, NO_SPEC, name, {"version": worker.version})
 
 
 def _forget_load(w: World, alarm: Alarm) -> None:

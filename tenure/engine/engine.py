@@ -46,7 +46,7 @@ from tenure.engine.blob import size_blobs
 from tenure.engine.change import change
 from tenure.engine.claim import claim_now, forget_waiter, wait
 from tenure.engine.clock import move_clock, step_text
-from tenure.engine.configure import configure, see_worker
+from tenure.engine.configure import configure
 from tenure.engine.duty import BUDGET, finish_step, forget_watch, ring_alarms
 from tenure.engine.enqueue import enqueue
 from tenure.engine.job import Job
@@ -58,6 +58,7 @@ from tenure.engine.session import CHANGE, CLAIM, ENQUEUE, NOT_SEEN, SETTLE, look
 from tenure.engine.settle import append, extend, settle
 from tenure.engine.unsaved import Unsaved
 from tenure.engine.verify import verify
+from tenure.engine.worker import see_worker
 from tenure.engine.world import Watch, World
 
 EVENTS_PAGE_MAX = 10_000
@@ -267,7 +268,7 @@ class Engine:
             if seen is not NOT_SEEN:
                 assert isinstance(seen, Answers)
                 return seen
-        answers = enqueue(self._w, context.tenant, batch, False)
+        answers = enqueue(self._w, context.tenant, context.queues, batch, False)
         self._end(budget + len(batch.payloads))
         if op is not None:
             note(self._w, context.tenant, op, ENQUEUE, answers)
@@ -294,7 +295,7 @@ class Engine:
                 self._end(budget)
                 return Claimed()
         if claim.worker:
-            see_worker(w, claim.worker)
+            see_worker(w, context, claim.worker)
         tenant, tenants, principal = context.tenant, context.tenants, context.principal
         answer = claim_now(w, claim, tenant, tenants, context.connection, principal, claim.n)
         if not answer.ids and claim.wait_ms > 0:

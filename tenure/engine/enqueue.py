@@ -11,7 +11,7 @@ from mypy_extensions import i32, i64
 from tenure.core import bound, dependency, event
 from tenure.core.answer import Answers, Outcome
 from tenure.core.blob import Blob
-from tenure.core.error import DependencyNotFound, InvalidRequest, Overloaded
+from tenure.core.error import DependencyNotFound, Error, InvalidRequest, Overloaded
 from tenure.core.job import Extras, Options
 from tenure.core.packed import Packed, Texts
 from tenure.core.request import Batch
@@ -37,7 +37,7 @@ from tenure.engine.idempotency import KeysOfRun
 from tenure.engine.job import LINE, Job, Side, Spec
 from tenure.engine.journal import Entity
 from tenure.engine.line import Line
-from tenure.engine.place import make_ready, wait_for_run
+from tenure.engine.place import make_ready, side_of, wait_for_run
 from tenure.engine.removal import drop_unused
 from tenure.engine.ring import activate
 from tenure.engine.room import NOTHING_AHEAD, has_bytes, overload, room_for, spend_rates
@@ -48,15 +48,18 @@ BUNDLE_MIN: Final = 16  # jobs; fewer stand in line by themselves
 BUNDLE_MAX: Final = 1_024  # jobs of a batch: the first claim of one makes them all
 
 
-def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
-    """Store the batch's jobs. `above_limits` is for follow-ups, which are accepted whatever is full."""
+def enqueue(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_limits: bool) -> Answers:
+    """Store the batch's jobs. `reach` is the context's `queues`; `above_limits` is for follow-ups, which are accepted
+    whatever is full.
+    """
     _check_shape(batch)
     ids: list[int] = []
     if batch.atomic:
-        refusal = rehearse(w, tenant, batch, above_limits)
+        refusal = rehearse(w, tenant, reach, batch, above_limits)
         if refusal is not None:
-            _drop_unused(w, tenant, batch, refusal)
-            return refusal
+            refused_all = refusal.answers()
+            _drop_unused(w, tenant, batch, refused_all)
+            return refused_all
     answers = Answers(ids, READY)
     spec: Spec | None = None
     count: i64 = len(batch.payloads)
@@ -83,7 +86,7 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
                 break
         if each is not None:
             options = each[at]
-        outcome = enqueue_one(w, tenant, options, payloads[at], batch.extra(int(at)), above_limits)
+        outcome = enqueue_one(w, tenant, reach, options, payloads[at], batch.extra(int(at)), above_limits)
         ids.append(outcome.id)
         if len(ids) == 1 and outcome.error is None:
             answers.state = outcome.state
@@ -95,6 +98,24 @@ def enqueue(w: World, tenant: str, batch: Batch, above_limits: bool) -> Answers:
     answers.count = len(ids)
     _drop_unused(w, tenant, batch, answers)
     return answers
+
+
+def enqueue_followups(w: World, parent: Job, reach: tuple[str, ...], batch: Batch) -> Error | None:
+    """Store the jobs that a completion asks for, whatever is full: all of them, or none, and the error says why. A
+    follow-up that is there already keeps the parent that it has."""
+    tenant = parent.spec.tenant_name
+    _check_shape(batch)
+    refusal = rehearse(w, tenant, reach, batch, True)
+    if refusal is not None:
+        _drop_unused(w, tenant, batch, refusal.answers())
+        return refusal.error
+    answers = enqueue(w, tenant, reach, batch, True)
+    for at in range(len(answers.ids)):
+        if not answers.item(at).duplicate:
+            child = w.index.get(answers.ids[at])
+            if child is not None:
+                side_of(child).parent = parent.id
+    return None
 
 
 def _drop_unused(w: World, tenant: str, batch: Batch, answers: Answers) -> None:
@@ -353,7 +374,13 @@ def _count_in(w: World, q: Queue, spec: Spec, count: i64, size: i64) -> None:
 
 
 def enqueue_one(
-    w: World, tenant: str, options: Options, payload: object, extras: Extras | None, above_limits: bool
+    w: World,
+    tenant: str,
+    reach: tuple[str, ...],
+    options: Options,
+    payload: object,
+    extras: Extras | None,
+    above_limits: bool,
 ) -> Outcome:
     """One job, with everything that can be asked of it."""
     error = check_item(w, tenant, options, payload, extras)
@@ -366,7 +393,7 @@ def enqueue_one(
     except Overloaded as overloaded:
         return refused(overloaded)
     if extras is not None:
-        existing = find_duplicate(w, spec, options, extras, payload)
+        existing = find_duplicate(w, reach, spec, options, extras, payload)
         if existing is not None:
             return existing
     return _insert(w, spec, payload, extras, expires_at, above_limits)

@@ -19,6 +19,7 @@ from tenure.core.request import Batch, Change, Filter
 from tenure.engine import idempotency, journal
 from tenure.engine.clock import clock_fact, on_steady
 from tenure.engine.journal import Entity
+from tenure.engine.session import find_session, tenant_of
 from tenure.engine.specs import options_fact, read_options
 from tenure.engine.staged import Given, Key, numbers
 from tenure.engine.world import OWED_PUBLISH, OWED_SWEEP, Limit, LimitSettings, Owed, Queue, Settings, Tenant, World
@@ -40,7 +41,7 @@ def entity_fact(w: World, entity: Entity) -> Fact | None:
     if kind == journal.KEY:
         return _key_fact(_key_settings(w, str(entity[1]), str(entity[2])))
     if kind == journal.LIMIT:
-        return _limit_fact(_limit(w, str(entity[1]), str(entity[2])))
+        return _limit_fact(w, _limit(w, str(entity[1]), str(entity[2])))
     if kind == journal.HOLDOVER:
         return _holdover_fact(w, cast("tuple[int, int]", (entity[1], entity[2])))
     if kind == journal.SESSION or kind == journal.OPERATION:
@@ -138,10 +139,20 @@ def _limit(w: World, tenant: str, key: str) -> Limit | None:
     return None if number is None else w.limits[number]
 
 
-def _limit_fact(limit: Limit | None) -> Fact | None:
+def _limit_fact(w: World, limit: Limit | None) -> Fact | None:
     if limit is None:
         return None
-    return {"bucket": _bucket_fact(limit.bucket), "paused_until": int(limit.paused_until)}
+    fact: Fact = {"bucket": _bucket_fact(limit.bucket), "paused_until": int(limit.paused_until)}
+    if limit.pauses is not None:
+        fact["pauses"] = [[w.tenants[tenant].name, until] for tenant, until in limit.pauses.items()]
+    return fact
+
+
+def fill_pauses(w: World, limit: Limit, fact: object) -> None:
+    """Of a shared key, for single tenants, as `_limit_fact` wrote them; files of older builds have none."""
+    if fact is not None:
+        pauses = cast("list[list[object]]", fact)
+        limit.pauses = {int(w.tenant(str(tenant)).number): cast("int", until) for tenant, until in pauses}
 
 
 # Holdovers, operations, keys.
@@ -164,7 +175,8 @@ def _holdover_fact(w: World, key: tuple[int, int]) -> Fact | None:
 
 
 def _session_fact(w: World, entity: Entity) -> Fact | None:
-    session = w.sessions.get(str(entity[1]))
+    name = str(entity[1])
+    session = find_session(w, tenant_of(name), name)
     if session is None:
         return None
     if entity[0] == journal.SESSION:
@@ -258,7 +270,7 @@ def _key_of_queue_fact(w: World, entity: Entity) -> Fact | None:
 def _custom_fact(w: World, tenant: str, custom_id: str) -> Fact | None:
     t = _tenant(w, tenant)
     kept = None if t is None or t.custom_outcomes is None else t.custom_outcomes.get(custom_id)
-    return None if kept is None else {"job": kept[0], "state": kept[1], "until": kept[2]}
+    return None if kept is None else {"job": kept[0], "state": kept[1], "until": kept[2], "queue": kept[3]}
 
 
 # Loads and sweeps.

@@ -237,7 +237,7 @@ def let_in(w: World, staged: Staged, key: Key, batch: Batch, at: int) -> None:
     extras = batch.extra(at)
     source = 0
     if batch.pasts is None:
-        outcome = enqueue_one(w, staged.tenant, options, batch.payloads[at], extras, True)
+        outcome = enqueue_one(w, staged.tenant, (), options, batch.payloads[at], extras, True)
     else:
         past = batch.pasts[at]
         source = past.id

@@ -10,6 +10,7 @@ which then had to be parked, counts no more. So whenever a key has room and jobs
 from mypy_extensions import i64
 
 from tenure.core.limit import Bucket
+from tenure.core.tenant import Context
 from tenure.engine.alarm import LIMIT, Alarm
 from tenure.engine.job import Job
 from tenure.engine.journal import LIMIT as LIMIT_ENTITY
@@ -84,7 +85,7 @@ def apply_settings(w: World, limit: Limit) -> None:
     t = w.tenants[limit.tenant] if limit.tenant >= 0 else None
     settings = settings_for(w, t, limit.key)
     limit.version = w.limits_version
-    limit.paused_until = max(limit.paused_until, paused_until_for(w, t, limit.key))
+    limit.settings_until = paused_until_for(w, t, limit.key)
     if settings is None:
         limit.concurrency = UNLIMITED
         limit.bucket = None
@@ -104,11 +105,31 @@ def capacity(w: World, limit: Limit) -> i64:
     found: i64 = 1_000_000
     if limit.concurrency != UNLIMITED:
         found = limit.concurrency - limit.running
-    if limit.paused_until > w.elapsed_ms:
+    if paused_until(limit) > w.elapsed_ms:
         return 0
     if found > 0 and limit.bucket is not None:
         found = min(found, limit.bucket.available(w.elapsed_ms))
     return found
+
+
+def paused_until(limit: Limit) -> i64:
+    """When the key's pause for everybody ends, on the elapsed clock."""
+    return max(limit.paused_until, limit.settings_until)
+
+
+def is_paused_for(w: World, limit: Limit, tenant: i64) -> bool:
+    """Whether a shared key is paused for this tenant alone."""
+    return limit.pauses is not None and limit.pauses.get(tenant, 0) > w.elapsed_ms
+
+
+def _next_resumed(w: World, limit: Limit) -> i64:
+    """When the first of the tenants for which alone the key is paused may go on; 0 when there is none."""
+    first: i64 = 0
+    if limit.pauses is not None:
+        for until in limit.pauses.values():
+            if until > w.elapsed_ms and (first == 0 or until < first):
+                first = until
+    return first
 
 
 def is_held_by(w: World, t: Tenant, key: str) -> bool:
@@ -117,7 +138,7 @@ def is_held_by(w: World, t: Tenant, key: str) -> bool:
     if number < 0:
         number = w.limits_shared.get(key, -1)
     if number >= 0:
-        return capacity(w, w.limits[number]) <= 0
+        return capacity(w, w.limits[number]) <= 0 or is_paused_for(w, w.limits[number], t.number)
     settings = settings_for(w, t, key)
     if settings is not None and settings.concurrency == 0:
         return True
@@ -129,7 +150,7 @@ def hindrance(w: World, t: Tenant, job: Job) -> i64:
     looked_at: list[int] = []
     for key in job.spec.options.limit_keys:
         limit = limit_for(w, t, key)
-        if capacity(w, limit) <= 0:
+        if capacity(w, limit) <= 0 or is_paused_for(w, limit, t.number):
             # Those before it may have been made by this look, and nobody else may ever look at them again.
             w.changed_limits.extend(looked_at)
             return limit.number
@@ -176,12 +197,32 @@ def hold_back(w: World, q: Queue, job: Job, number: i64) -> None:
     _wake_later(w, limit)
 
 
-def pause_key(w: World, t: Tenant, key: str, for_ms: i64) -> None:
-    if for_ms > 0:
-        limit = limit_for(w, t, key)
-        limit.paused_until = max(limit.paused_until, w.elapsed_ms + for_ms)
-        mark_limit(w, limit)
-        _wake_later(w, limit)
+def pause_key(w: World, context: Context, t: Tenant, key: str, for_ms: i64) -> None:
+    """A handler asks for it. Who does not reach all tenants pauses a shared key for this tenant alone."""
+    if for_ms <= 0:
+        return
+    limit = limit_for(w, t, key)
+    until = w.elapsed_ms + for_ms
+    if limit.tenant >= 0 or context.reaches_all_tenants:
+        limit.paused_until = max(limit.paused_until, until)
+    else:
+        pauses = {} if limit.pauses is None else limit.pauses
+        limit.pauses = {tenant: end for tenant, end in pauses.items() if end > w.elapsed_ms}
+        limit.pauses[int(t.number)] = max(limit.pauses.get(int(t.number), 0), int(until))
+    mark_limit(w, limit)
+    _wake_later(w, limit)
+
+
+def lift_pause(w: World, limit: Limit, t: Tenant, is_shared: bool) -> None:
+    """By settings of a prefix: shared ones lift the pauses of shared keys, a tenant's own those that it has alone."""
+    if limit.tenant == (-1 if is_shared else t.number):
+        limit.paused_until = 0
+        limit.pauses = None
+    elif limit.pauses is not None and not is_shared:
+        limit.pauses.pop(t.number, None)
+    else:
+        return
+    mark_limit(w, limit)
 
 
 def settle_limits(w: World, budget: i64) -> i64:
@@ -211,6 +252,8 @@ def top_up(w: World, limit: Limit, budget: i64) -> i64:
     if limit.candidates is None:
         limit.candidates = {}
     for number in sorted(limit.parked):
+        if is_paused_for(w, limit, w.queues[number].tenant):
+            continue
         budget = _let_in(w, limit, number, free, budget)
     if limit.is_parking():
         _wake_later(w, limit)
@@ -254,8 +297,15 @@ def _wake_later(w: World, limit: Limit) -> None:
 
 def more_room_at(w: World, limit: Limit) -> i64:
     """When the key lets more jobs start than now, by time alone; 0 when time does not help."""
-    if limit.paused_until > w.elapsed_ms:
-        return limit.paused_until
+    if paused_until(limit) > w.elapsed_ms:
+        return paused_until(limit)
+    resumed = _next_resumed(w, limit)
+    filled = _filled_at(w, limit)
+    return min(resumed, filled) if resumed and filled else resumed or filled
+
+
+def _filled_at(w: World, limit: Limit) -> i64:
+    """When the bucket lets more jobs start than now; 0 when time does not help."""
     bucket = limit.bucket
     if bucket is None:
         return 0
@@ -282,8 +332,9 @@ def _forget_if_idle(w: World, limit: Limit) -> None:
     if limit.running > 0 or limit.is_parking() or limit.candidates:
         return
     bucket = limit.bucket
-    if limit.paused_until > w.elapsed_ms:
-        _set_alarm(w, limit, limit.paused_until)
+    resumed = max(paused_until(limit), _next_resumed(w, limit))
+    if resumed > w.elapsed_ms:
+        _set_alarm(w, limit, resumed)
         return
     if bucket is not None:
         bucket.refill(w.elapsed_ms)

@@ -76,7 +76,7 @@ def bring_in(
         spec = w.spec(staged.tenant, options)
     except Overloaded as overloaded:
         return refused(overloaded)
-    outcome = find_duplicate(w, spec, options, _keys_held(w, spec, own, past), payload)
+    outcome = find_duplicate(w, (), spec, options, _keys_held(w, spec, own, past), payload)
     if outcome is None:
         outcome = _insert(w, spec, payload, own, past, staged.ids.get(past.parent, 0))
     if past.id and outcome.error is None:

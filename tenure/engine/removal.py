@@ -331,7 +331,7 @@ def _keep_custom_outcome(w: World, job: Job, state: i64) -> None:
     side.holds_custom = False
     if t.custom_outcomes is None:
         t.custom_outcomes = OrderedDict()
-    t.custom_outcomes[custom_id] = (int(job.id), int(state), int(w.steady_ms + DAY_MS))
+    t.custom_outcomes[custom_id] = (int(job.id), int(state), int(w.steady_ms + DAY_MS), w.queue_of(job).name)
     w.journal.mark((CUSTOM, t.name, custom_id))
     while len(t.custom_outcomes) > CUSTOM_OUTCOMES_MAX:
         oldest, _ = t.custom_outcomes.popitem(last=False)

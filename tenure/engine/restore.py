@@ -44,6 +44,7 @@ from tenure.engine.place import ABANDON_MS, group_of, let_out, side_of, wait_for
 from tenure.engine.redo import Sections
 from tenure.engine.removal import end_order, is_empty, keep_again, plan_forgetting, remove
 from tenure.engine.ring import activate
+from tenure.engine.session import add_session, find_session, tenant_of
 from tenure.engine.staged import Key
 from tenure.engine.world import (
     OWED_CAP,
@@ -417,7 +418,8 @@ class Restore:
                 owner = str(name[1]) or DEFAULT_TENANT
                 limit = limit_for(w, w.tenant(owner), str(name[2]))
                 entity.fill_bucket(limit.bucket, fact.get("bucket"))
-                limit.paused_until = max(limit.paused_until, cast("int", fact["paused_until"]))  # or by a prefix of it
+                limit.paused_until = max(limit.paused_until, cast("int", fact["paused_until"]))
+                entity.fill_pauses(w, limit, fact.get("pauses"))
                 w.changed_limits.append(int(limit.number))
             elif kind == journal.HOLDOVER:
                 _restore_holdover(w, name, fact)
@@ -431,6 +433,7 @@ class Restore:
                     cast("int", fact["job"]),
                     cast("int", fact["state"]),
                     cast("int", fact["until"]),
+                    str(fact.get("queue", "")),  # not written by older builds
                 )
             elif kind == journal.SESSION:
                 self._restore_session(str(name[1]), fact)
@@ -447,12 +450,11 @@ class Restore:
         session.newest = cast("int", fact["newest"])
         session.forgotten = cast("int", fact["forgotten"])
         session.last_at = cast("int", fact["last_at"])
-        w.sessions[name] = session
-        w.session_names[int(session.number)] = name
+        add_session(w, name, session)
         w.elapsed.add(Alarm(session.last_at + SESSION_KEPT_MS, kinds.SESSION, session.number))
 
     def _restore_operation(self, name: journal.Entity, fact: Fact) -> None:
-        session = self._w.sessions.get(str(name[1]))
+        session = find_session(self._w, tenant_of(str(name[1])), str(name[1]))
         if session is None:
             return
         said = cast("Fact", fact["answer"])

@@ -19,7 +19,6 @@ CLAIM = "claim"
 SETTLE = "settle"
 CHANGE = "change"
 
-SESSIONS_MAX = 1_000_000
 SESSION_CHARS_MAX = 128
 
 
@@ -36,10 +35,11 @@ def look_up(w: World, tenant: str, op: OpId, verb: str) -> object:
         raise InvalidRequest("op_id", op.counter, "its counter must be 1 or more")
     if not 0 < len(op.session) <= SESSION_CHARS_MAX:
         raise InvalidRequest("op_id", op.session, f"its session must have 1 to {SESSION_CHARS_MAX} characters")
-    session = w.sessions.get(f"{tenant}\n{op.session}")
+    name = f"{tenant}\n{op.session}"
+    session = find_session(w, tenant, name)
     if session is None:
         return NOT_SEEN
-    _trim(w, f"{tenant}\n{op.session}", session)
+    _trim(w, name, session)
     found = session.answers.get(op.counter)
     if found is not None:
         if found[2] and found[2] != verb:
@@ -54,13 +54,11 @@ def look_up(w: World, tenant: str, op: OpId, verb: str) -> object:
 
 def note(w: World, tenant: str, op: OpId, verb: str, answer: object) -> None:
     name = f"{tenant}\n{op.session}"
-    session = w.sessions.get(name)
+    session = find_session(w, tenant, name)
     if session is None:
-        if len(w.sessions) >= SESSIONS_MAX:
-            forget_session(w, next(iter(w.sessions)))
+        _make_room(w, tenant)
         session = Session(w.next_alarm_id())
-        w.sessions[name] = session
-        w.session_names[int(session.number)] = name
+        add_session(w, name, session)
         w.elapsed.add(Alarm(w.elapsed_ms + SESSION_KEPT_MS, SESSION, session.number))
     session.last_at = w.elapsed_ms
     session.newest = max(session.newest, op.counter)
@@ -89,9 +87,46 @@ def sweep_done(w: World, owed: Owed) -> None:
         w.journal.mark(operation)
 
 
+def find_session(w: World, tenant: str, name: str) -> Session | None:
+    own = w.sessions.get(tenant)
+    return None if own is None else own.get(name)
+
+
+def add_session(w: World, name: str, session: Session) -> None:
+    w.sessions.setdefault(tenant_of(name), {})[name] = session
+    w.session_names[int(session.number)] = name
+
+
+def tenant_of(name: str) -> str:
+    """Of the session with this name: the tenant, and behind a line feed what the client called it."""
+    return name.partition("\n")[0]
+
+
+def _make_room(w: World, tenant: str) -> None:
+    """For one more session: a tenant at its bound loses its oldest. At the bound of the store one that has more than
+    an even share does, and else the one that has most."""
+    own = w.sessions.get(tenant)
+    count = 0 if own is None else len(own)
+    if count >= w.sessions_per_tenant_max:
+        _forget_oldest(w, tenant)
+    elif len(w.session_names) >= w.sessions_max:
+        if count * len(w.sessions) > len(w.session_names):
+            _forget_oldest(w, tenant)
+        else:
+            _forget_oldest(w, max(w.sessions, key=lambda name: len(w.sessions[name])))
+
+
+def _forget_oldest(w: World, tenant: str) -> None:
+    forget_session(w, next(iter(w.sessions[tenant])))
+
+
 def forget_session(w: World, name: str) -> None:
-    session = w.sessions.pop(name)
-    w.session_names.pop(int(session.number), None)
+    tenant = tenant_of(name)
+    own = w.sessions[tenant]
+    session = own.pop(name)
+    if not own:
+        del w.sessions[tenant]
+    del w.session_names[int(session.number)]
     w.journal.mark((journal.SESSION, name))
     for counter in session.answers:
         w.journal.mark((journal.OPERATION, name, counter))

@@ -76,7 +76,7 @@ from tenure.engine.ending import (
     try_again,
     watch_expiry,
 )
-from tenure.engine.enqueue import enqueue
+from tenure.engine.enqueue import enqueue_followups
 from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
 from tenure.engine.parking import pause_key
@@ -277,7 +277,7 @@ def _settle_one(w: World, context: Context, request: Settle, id: object, at: int
     if checked.repeat:
         return _first_answer(job, request.verb)
     lease = job.lease
-    error = _apply(w, job, request, at)
+    error = _apply(w, context, job, request, at)
     if lease is not None:
         shorten(w, lease)
     if error is not None:
@@ -300,14 +300,14 @@ def _first_answer(job: Job, verb: int) -> Outcome:
     return Outcome(int(job.id), int(side.answer_state), run_at=int(side.answer_run_at))
 
 
-def _apply(w: World, job: Job, request: Settle, at: int) -> Error | None:
+def _apply(w: World, context: Context, job: Job, request: Settle, at: int) -> Error | None:
     q = w.queue_of(job)
     verb = request.verb
     if verb == SETTLE_COMPLETE:
         results: list[object] | None = None if request.results is None else cast("list[object]", request.results)
         result = None if results is None else results[at]
         followups = None if request.followups is None else request.followups[at]
-        error = _accept_output(w, job, result, followups)
+        error = _accept_output(w, job, context.queues, result, followups)
         if error is None:
             assert result is None or isinstance(result, (bytes, Blob))
             _complete(w, q, job, result)
@@ -326,12 +326,12 @@ def _apply(w: World, job: Job, request: Settle, at: int) -> Error | None:
         finish(w, q, job, CANCELLED, "")
         return None
     if request.pause_key:
-        pause_key(w, w.tenant_of(job), request.pause_key, request.delay_ms)
+        pause_key(w, context, w.tenant_of(job), request.pause_key, request.delay_ms)
     release(w, q, job, request.delay_ms, verb == SETTLE_SNOOZE)
     return None
 
 
-def _accept_output(w: World, job: Job, result: object, followups: Batch | None) -> Error | None:
+def _accept_output(w: World, job: Job, reach: tuple[str, ...], result: object, followups: Batch | None) -> Error | None:
     """Check a completion's result and store its follow-ups: all of them, or none and the lease stays."""
     if result is not None:
         error = check_content(w, result, "result")
@@ -341,20 +341,11 @@ def _accept_output(w: World, job: Job, result: object, followups: Batch | None) 
         return None
     if len(followups.payloads) > bound.FOLLOWUPS_MAX:
         return InvalidRequest("followups", len(followups.payloads), f"at most {bound.FOLLOWUPS_MAX} follow-ups")
-    together = Batch(followups.options, followups.payloads, followups.extras, followups.each, True)
+    batch = Batch(followups.options, followups.payloads, followups.extras, followups.each, keys=followups.keys)
     try:
-        answers = enqueue(w, job.spec.tenant_name, together, True)
+        return enqueue_followups(w, job, reach, batch)
     except Error as error:
         return error
-    errors = answers.errors()
-    for at in sorted(errors):
-        if not (isinstance(errors[at], Error) and str(errors[at]).startswith("another item")):
-            return errors[at]
-    for id in answers.ids:
-        child = w.index.get(id)
-        if child is not None and child.created_at == w.at_ms:
-            side_of(child).parent = job.id
-    return None
 
 
 # Failing.

@@ -7,7 +7,7 @@ from tenure.core.token import claim_of
 from tenure.engine.blob import count_blobs
 from tenure.engine.clock import on_elapsed
 from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, PLACE_NAMES, TIMED, Job, Side, Spec, payload_bytes
-from tenure.engine.parking import capacity, leading, more_room_at
+from tenure.engine.parking import capacity, is_paused_for, leading, more_room_at
 from tenure.engine.removal import size_of
 from tenure.engine.ring import room
 from tenure.engine.world import (
@@ -315,6 +315,8 @@ def _verify_wake_up(w: World, limit: Limit, found: Findings) -> None:
         found.expect(rings, f"limit {limit.key} waits until {int(due)}, its alarm is of {int(limit.alarm_due())}")
     free = capacity(w, limit)
     for queue in limit.parked or {}:
+        if is_paused_for(w, limit, w.queues[queue].tenant):
+            continue
         found.expect(leading(limit, queue) >= free, f"limit {limit.key} has room and holds back jobs of {queue}")
 
 

@@ -299,7 +299,9 @@ class Limit:
         self.tenant: i64 = tenant  # -1 when shared by all
         self.concurrency: i64 = UNLIMITED
         self.bucket: Bucket | None = None
-        self.paused_until: i64 = 0  # elapsed
+        self.paused_until: i64 = 0  # elapsed; by a handler
+        self.settings_until: i64 = 0  # elapsed; by settings of a prefix
+        self.pauses: dict[int, int] | None = None  # of a shared key: until when (elapsed) it is paused for one tenant
         self.running: i64 = 0
         self.parked: dict[int, Order] | None = None
         self.candidates: dict[int, int] | None = None  # per queue: jobs put back into line because of a free slot
@@ -336,7 +338,7 @@ class Tenant:
         self.seen_options: Options | None = None
         self.seen_spec: Spec | None = None
         self.custom_ids: Keys | None = None
-        self.custom_outcomes: OrderedDict[str, tuple[int, int, int]] | None = None  # id, state, until
+        self.custom_outcomes: OrderedDict[str, tuple[int, int, int, str]] | None = None  # id, state, until, queue
         self.limits: dict[str, int] | None = None
         self.limit_settings: dict[str, LimitSettings] | None = None
         self.rotations: dict[tuple[object, ...], Rotation] | None = None
@@ -345,6 +347,8 @@ class Tenant:
         # Settings.
         self.settings: Settings | None = None
         self.queues_max: i64 = bound.QUEUES_PER_TENANT_MAX
+        self.workers_max: i64 = bound.WORKERS_PER_TENANT_MAX
+        self.worker_bytes_max: i64 = bound.WORKER_BYTES_PER_TENANT
         self.running_max: i64 = UNLIMITED
         self.bucket: Bucket | None = None
         self.enqueue_bucket: Bucket | None = None
@@ -369,7 +373,9 @@ class Session:
 
 
 class Worker:
-    def __init__(self, name: str, at: i64) -> None:
+    def __init__(self, tenant: str, name: str, at: i64, alarm: Alarm) -> None:
+        self.tenant = tenant
+        self.tenants: tuple[str, ...] = (tenant,)  # that it may claim from
         self.name = name
         self.version = ""
         self.tasks: tuple[str, ...] = ()
@@ -378,7 +384,16 @@ class Worker:
         self.joined_at: i64 = at
         self.seen_at: i64 = at
         self.seen_elapsed: i64 = 0
-        self.alarm: Alarm | None = None
+        self.alarm = alarm  # it keeps its id when it is set anew
+
+
+class Roster:
+    """The workers of one tenant."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, Worker] = {}
+        self.said: dict[tuple[tuple[str, ...], str], int] = {}  # tasks and what is published of them, by how many
+        self.bytes: i64 = 0
 
 
 # Work that a step owes and later steps do, 1,000 jobs at a time.
@@ -484,10 +499,16 @@ class World:
         self.prefix_waiters: dict[str, OrderedDict[int, int]] = {}
         self.watches: dict[int, Watch] = {}
         self.holdovers: dict[tuple[int, int], Holdover] = {}
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, dict[str, Session]] = {}  # by tenant and name, the oldest first
+        self.sessions_max: i64 = 1_000_000
+        self.sessions_per_tenant_max: i64 = 100_000
         self.session_names: dict[int, str] = {}
-        self.workers: dict[str, Worker] = {}
-        self.worker_names: dict[int, str] = {}
+        self.rosters: dict[str, Roster] = {}  # workers by tenant
+        self.workers: dict[int, Worker] = {}  # all of them, by the id of their alarm
+        self.serving: dict[int, Worker] = {}  # those that serve other tenants than their own
+        self.worker_bytes: i64 = 0
+        self.workers_max: i64 = bound.WORKERS_MAX
+        self.worker_bytes_max: i64 = bound.WORKER_BYTES_IN_ALL
         self.loads: dict[tuple[str, str], Staged] = {}
         self.load_names: dict[int, tuple[str, str]] = {}
         self.spent_loads: list[Staged] = []  # all let in; the journal quotes their chunks

@@ -2,12 +2,11 @@
 
 import hashlib
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from tenure.core.clock import Now
 from tenure.core.error import Forbidden, RateLimited, Unauthenticated
-from tenure.core.tenant import ALL_ROLES, ANY_TENANT, DEFAULT_TENANT, ROLE_NAMES, Context
+from tenure.core.tenant import ALL_ROLES, ANY_TENANT, DEFAULT_TENANT, ROLE_NAMES, Context, reaches_queue
 
 ALL_QUEUES = ("*",)
 
@@ -89,7 +88,7 @@ class Caller:
         """A queue, or all queues of a prefix that ends in `*`."""
         if self.is_free:
             return True
-        return any(fnmatchcase(queue, allowed) for allowed in self.queues)
+        return reaches_queue(self.queues, queue)
 
     def reaches_job(self, tenant: str, queue: str) -> bool:
         return (self.reaches_all_tenants or tenant in self.tenants) and self.reaches(queue)

@@ -56,6 +56,7 @@ SUBJECT_ROLES = {
     request.QUEUE: OPERATOR,
     request.KEY: OPERATOR,
     request.WORKER: WORKER | OPERATOR,
+    request.TASK: READS,
     request.TENANT: ADMIN,
     request.STORE: ADMIN,
 }
@@ -194,6 +195,8 @@ class Handler:
             asked.connection,
             asked.durability,
             asked.tokenless,
+            () if caller.is_free else caller.queues,
+            caller.reaches_all_tenants,
         )
 
     def at_once(self, caller: Caller, context: Context, call: Call, now: Now) -> Any | None:
@@ -366,12 +369,6 @@ class Handler:
         asked: Configure = arguments[0]
         if asked.subject == request.STORE:
             caller.need_all_tenants("a setting of the store")
-        elif asked.subject == request.WORKER and asked.name == "*":
-            caller.need_all_tenants("the list of workers")
-        elif asked.subject == request.KEY and asked.changes:
-            now = await self.store.configure(context, Configure(request.KEY, asked.name, {}), self.clock())
-            if now.get("shared") or asked.changes.get("shared"):
-                caller.need_all_tenants("a limit that tenants share")
         elif asked.subject == request.TENANT and asked.name != "*":
             caller.tenant(asked.name)
         found = await self._within(caller, context, "configure", arguments)
@@ -382,38 +379,44 @@ class Handler:
     # Callers that reach some queues only.
 
     async def _within(self, caller: Caller, context: Context, verb: str, arguments: tuple[Any, ...]) -> Any:
+        """A verb has its rule here, or it is refused."""
         asked = arguments[0]
         now = self.clock()
         call = getattr(self.store, verb)
-        if verb in ("settle", "extend", "append"):
-            return await self._settle_within(caller, context, verb, arguments)
-        if verb in ("enqueue", "load", "claim", "find", "configure"):
-            for queue in queues_of(asked):
-                caller.need_queue(queue)
-            if verb == "enqueue":
+        match verb:
+            case "enqueue":
+                for queue in queues_of(asked):
+                    caller.need_queue(queue)
                 return await self._enqueue_within(caller, context, asked, now)
-        elif verb == "get":
-            found = await call(context, *arguments, now)
-            return [job if job is not None and caller.reaches(job.queue) else None for job in found]
-        elif verb in ("watch", "explain", "stream"):
-            [job] = await self.store.get(context, [asked], [], now)
-            if job is None or not caller.reaches(job.queue):
-                raise JobNotFound(asked)
-        elif verb == "count":
-            counts = await call(context, asked, now)
-            return {queue: states for queue, states in counts.items() if caller.reaches(queue)}
-        elif verb == "scan":
-            if not caller.reaches(asked.queue or "*"):
-                raise Forbidden(f"the token {caller.name!r} must name a queue that it reaches")
-        elif verb == "groups":
-            if not caller.reaches(asked or "*"):
-                raise Forbidden(f"the token {caller.name!r} must name a queue that it reaches")
-        elif verb == "events":
-            page = await call(context, *arguments, now)
-            return EventPage(tuple(event for event in page.events if caller.reaches(event.queue)), page.cursor)
-        elif verb == "change":
-            return await self._change_within(caller, context, asked, now)
-        return await call(context, *arguments, now)
+            case "settle" | "extend" | "append":
+                return await self._settle_within(caller, context, verb, arguments)
+            case "change":
+                return await self._change_within(caller, context, asked, now)
+            case "load" | "claim" | "find" | "configure":
+                for queue in queues_of(asked):
+                    caller.need_queue(queue)
+                return await call(context, *arguments, now)
+            case "scan" | "groups":
+                queue = asked.queue if verb == "scan" else asked
+                if not caller.reaches(queue or "*"):
+                    raise Forbidden(f"the token {caller.name!r} must name a queue that it reaches")
+                return await call(context, *arguments, now)
+            case "get":
+                found = await call(context, *arguments, now)
+                return [job if job is not None and caller.reaches(job.queue) else None for job in found]
+            case "watch" | "explain" | "stream":
+                [job] = await self.store.get(context, [asked], [], now)
+                if job is None or not caller.reaches(job.queue):
+                    raise JobNotFound(asked)
+                return await call(context, *arguments, now)
+            case "count":
+                counts = await call(context, asked, now)
+                return {queue: states for queue, states in counts.items() if caller.reaches(queue)}
+            case "events":
+                page = await call(context, *arguments, now)
+                return EventPage(tuple(event for event in page.events if caller.reaches(event.queue)), page.cursor)
+            case _:
+                raise Forbidden(f"{verb} is for tokens that reach all queues, which {caller.name!r} does not")
 
     async def _enqueue_within(self, caller: Caller, context: Context, batch: Batch, now: Now) -> Answers:
         hidden = await hide(self.store, caller, context, [batch], now)
@@ -498,7 +501,9 @@ def queues_of(asked: Any) -> list[str]:
     if isinstance(asked, Filter):
         return [asked.queue or "*"]
     if isinstance(asked, Configure):
-        return [asked.name] if asked.subject == request.QUEUE else [] if asked.subject == request.WORKER else ["*"]
+        if asked.subject == request.QUEUE:
+            return [asked.name]
+        return [] if asked.subject in (request.WORKER, request.TASK) else ["*"]  # workers belong to no queue
     return []
 
 

@@ -565,9 +565,10 @@ class StoreSettings(Configuring, tag="SETTINGS", kw_only=True):
 
 
 class Workers(Configuring, tag="WORKERS", kw_only=True):
-    """What is known of workers; with a `name` and `changes`, what one says of itself."""
+    """What is known of workers, or published of a `task`; with a `name` and `changes`, what one says of itself."""
 
     name: str = "*"
+    task: str = ""
 
 
 # Events.

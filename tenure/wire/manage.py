@@ -177,6 +177,14 @@ def configure(subject: int, name: str, m: c.Configuring) -> Call:
     return Call("configure", (Configure(subject, name, made),), lambda found: {"settings": say(found)})
 
 
+def workers(m: c.Workers) -> Call:
+    if not m.task:
+        return configure(request.WORKER, m.name, m)
+    if m.name != "*":
+        raise InvalidRequest("task", m.task, "either a worker's name or a task")
+    return configure(request.TASK, m.task, m)
+
+
 def set_queue(**changes: Any) -> Callable[[Speech, Any], Call]:
     def translate(s: Speech, m: Any) -> Call:
         return Call("configure", (Configure(request.QUEUE, m.queue, dict(changes)),), lambda _: {})

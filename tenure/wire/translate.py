@@ -74,7 +74,7 @@ TRANSLATORS: dict[type[Command], Translator] = {
     c.Limit: lambda s, m: manage.configure(request.KEY, m.key, m),
     c.Tenant: lambda s, m: manage.configure(request.TENANT, m.tenant if m.name is UNSET else m.name, m),
     c.StoreSettings: lambda s, m: manage.configure(request.STORE, "store", m),
-    c.Workers: lambda s, m: manage.configure(request.WORKER, m.name, m),
+    c.Workers: lambda s, m: manage.workers(m),
     c.ReadEvents: query.events,
     c.ScanTable: query.scan,
 }

@@ -89,6 +89,8 @@ class WireContext(Wire):
     connection: int
     durability: str
     tokenless: bool = False
+    queues: tuple[str, ...] = ()
+    reaches_all_tenants: bool = True
 
 
 def pack_context(context: Context) -> WireContext:

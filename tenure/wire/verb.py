@@ -52,6 +52,7 @@ SUBJECTS = {
     request.TENANT: ("TENANT", "name"),
     request.STORE: ("SETTINGS", ""),
     request.WORKER: ("WORKERS", "name"),
+    request.TASK: ("WORKERS", "task"),
 }
 SETTLE_NAMES = {code: name for name, code in SETTLE_VERBS.items()}
 NO_EXTRAS = Extras()

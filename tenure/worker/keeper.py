@@ -123,7 +123,7 @@ async def keep(told: Told, parent: int) -> None:
 
 async def _show_life(client: Client, worker: str) -> None:
     try:
-        await client.configure("worker", worker)
+        await client.configure("worker", worker, alive=True)
     except Error:
         pass
 

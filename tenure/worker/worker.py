@@ -184,7 +184,7 @@ class Worker:
         while True:
             await asyncio.sleep(ORDERS_S)
             with suppress(Error):
-                told = await self._client.configure("worker", self.name)
+                told = await self._client.configure("worker", self.name, alive=True)
                 if told.get("stop"):
                     log.warning("worker %s was asked to stop", self.name)
                     self.asked_to_stop.set()
@@ -237,7 +237,7 @@ class Worker:
             before = self.started
             await asyncio.sleep(0)
             with suppress(Error):
-                await self._client.configure("worker", self.name)
+                await self._client.configure("worker", self.name, alive=True)
             await self._until_empty(None)
             await self._settler.drain()
             quiet = quiet + 1 if self.started == before and not self.running else 0

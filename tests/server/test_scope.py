@@ -6,12 +6,14 @@ or number that was asked for taken out.
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 
 from tenure.core.tenant import ROLE_NAMES
+from tenure.store.embedded.sqlite import SqliteStore
 from tenure.wire.command import COMMANDS
 from tests.server.house import House, serving, token
 from tests.server.talk import LINES, Message, Talk
@@ -86,6 +88,7 @@ OTHERS: Final[list[tuple[str, Message, int]]] = [
     ("STATS", {}, P | OP),
     ("LIMIT", {"key": "k"}, OP),
     ("WORKERS", {}, W | OP),
+    ("WORKERS", {"task": "t"}, P | W | OP),
     ("EVENTS", {}, OP),
     ("SCAN", {"table": "jobs"}, OP),
     ("TENANT", {}, A),
@@ -303,12 +306,111 @@ async def test_tenant_said_with_hello_is_checked_too(world: World) -> None:
 async def test_what_belongs_to_all_tenants_is_for_those_who_reach_all(world: World) -> None:
     assert await world.mine.refused("SETTINGS") == "Forbidden"
     assert await world.mine.refused("SETTINGS", changes={"jobs_max": 1}) == "Forbidden"
-    assert await world.mine.refused("WORKERS") == "Forbidden"
     assert await world.mine.refused("LIMIT", key="k", changes={"shared": True}) == "Forbidden"
     await world.theirs.do("LIMIT", key="all", changes={"shared": True, "concurrency": 3})
     assert await world.mine.refused("LIMIT", key="all", changes={"concurrency": 1}) == "Forbidden"
     await world.mine.do("LIMIT", key="own", changes={"concurrency": 1})
-    await world.mine.do("WORKERS", name="w9", changes={"version": "1"})
+
+
+async def test_worker_of_another_tenant_is_answered_as_one_that_does_not_exist(world: World) -> None:
+    """Read, overwritten, stopped or sent away: it is not there, and nothing happens to it."""
+    said = {"version": "1", "tasks": ["send"], "published": "{}"}
+    await world.theirs.do("WORKERS", name="theirs", changes=said, tenant="globex")
+    before = await world.theirs.do("WORKERS", name="theirs", tenant="globex")
+    for changes in ({}, {"stop": True}, {"stop": False}, {"leaving": True}):
+        found = await world.mine.ask("WORKERS", name="theirs", changes=changes)
+        absent = await world.mine.ask("WORKERS", name="nobody", changes=changes)
+        assert without(found, "theirs") == without(absent, "nobody"), changes
+    assert (await world.mine.do("WORKERS"))["settings"] == {}
+    await world.mine.do("WORKERS", name="theirs", changes={"version": "9", "tasks": ["steal"]})
+    assert list((await world.mine.do("WORKERS"))["settings"]) == ["theirs"]
+    assert await world.theirs.do("WORKERS", name="theirs", tenant="globex") == before
+    await world.mine.do("WORKERS", name="theirs", changes={"leaving": True})
+    assert await world.theirs.do("WORKERS", name="theirs", tenant="globex") == before
+
+
+async def test_reading_of_a_worker_makes_none(world: World) -> None:
+    for _ in range(2):
+        assert (await world.mine.do("WORKERS", name="nobody"))["settings"] == {}
+        assert (await world.mine.do("WORKERS"))["settings"] == {}
+    assert (await world.mine.do("EVENTS"))["events"] == []
+
+
+async def test_workers_of_several_tenants_are_told_apart(world: World) -> None:
+    await world.mine.do("WORKERS", name="w", changes={"version": "mine"})
+    await world.theirs.do("WORKERS", name="w", changes={"version": "theirs"}, tenant="globex")
+    found = (await world.theirs.do("WORKERS", tenants=["*"]))["settings"]
+    assert {name: (each["tenant"], each["name"], each["version"]) for name, each in found.items()} == {
+        "globex/w": ("globex", "w", "theirs"),
+        "acme/w": ("acme", "w", "mine"),
+    }
+    assert list((await world.mine.do("WORKERS", tenants=["*"]))["settings"]) == ["acme/w"]
+    for talk, tenant in ((world.mine, "acme"), (world.theirs, "globex")):
+        events = (await talk.do("EVENTS", tenant=tenant))["events"]
+        assert {event["tenant"] for event in events if event["type"] == "worker_joined"} == {tenant}
+
+
+async def test_workers_of_a_tenant_are_bounded_and_crowd_out_nobody_elses(world: World) -> None:
+    await world.theirs.do("TENANT", name="acme", changes={"workers_max": 3, "worker_bytes_max": 1_000})
+    for n in range(3):
+        await world.mine.do("WORKERS", name=f"w{n}", changes={"version": "1"})
+    answer = await world.mine.ask("WORKERS", name="w3", changes={"version": "1"})
+    assert (answer["code"], "workers_max" in answer["error"]) == ("Overloaded", True)
+    answer = await world.mine.ask("WORKERS", name="w0", changes={"published": "p" * 1_000})
+    assert (answer["code"], "worker_bytes_max" in answer["error"]) == ("Overloaded", True)
+    assert len((await world.mine.do("WORKERS"))["settings"]) == 3
+    await world.mine.do("PULL", queue="mail", timeout=0, worker="w4")
+    await world.theirs.do("WORKERS", name="w3", changes={"published": "p" * 1_000}, tenant="globex")
+
+
+async def test_published_options_are_those_of_the_workers_that_serve_the_tenant(world: World) -> None:
+    mine, theirs = world.mine, world.theirs
+    await theirs.do("WORKERS", name="own", tenant="globex", changes={"tasks": ["send"], "published": "globex"})
+    assert (await mine.do("WORKERS", task="send"))["settings"] == {"published": []}
+    await theirs.do("WORKERS", name="all", tenants=["*"], changes={"tasks": ["send"], "published": "all"})
+    assert (await mine.do("WORKERS", task="send"))["settings"] == {"published": ["all"]}
+    await mine.do("WORKERS", name="w", changes={"tasks": ["send"], "published": "acme"})
+    assert (await mine.do("WORKERS", task="send"))["settings"] == {"published": ["acme"]}
+    assert (await mine.do("WORKERS", task="other"))["settings"] == {"published": []}
+    await mine.do("WORKERS", name="w", tenants=["*"], changes={"tasks": ["send"], "published": "acme"})
+    found = await theirs.do("WORKERS", task="send", tenant="initech")
+    assert found["settings"] == {"published": ["all"]}  # a token of one tenant serves that one only
+
+
+@pytest.mark.parametrize("over_restart", [False, True])
+async def test_worker_pauses_a_shared_key_for_the_tenants_that_its_token_reaches(
+    tmp_path: Path, over_restart: bool
+) -> None:
+    """Of one tenant: its own jobs wait, those of others do not. Of all tenants: everybody's wait."""
+    file = tmp_path / "jobs.db"
+    async with serving(SqliteStore(file), tokens=TOKENS) as house:
+        mine, theirs = await house.talk(LINES, "mine"), await house.talk(LINES, "theirs")
+        await theirs.do("LIMIT", key="api", changes={"shared": True, "concurrency": 9})
+        for tenant in ("acme", "globex"):
+            await theirs.do("PUSHB", queue="mail", tenant=tenant, jobs=[{"data": tenant, "limit_keys": ["api"]}] * 2)
+        job = (await mine.do("PULL", queue="mail", timeout=0))["job"]
+        await mine.do("SNOOZE", id=job["id"], token=job["token"], delay=5_000, pause_key="api")
+        assert (await mine.do("PULL", queue="mail", timeout=0))["job"] is None
+        if not over_restart:
+            await check_shared_pause(house, mine, theirs)
+    if over_restart:
+        async with serving(SqliteStore(file), tokens=TOKENS) as house:
+            await check_shared_pause(house, await house.talk(LINES, "mine"), await house.talk(LINES, "theirs"))
+
+
+async def check_shared_pause(house: House, mine: Talk, theirs: Talk) -> None:
+    taken = (await theirs.do("PULLB", queue="mail", count=9, tenants=["*"], timeout=0))["jobs"]
+    assert [job["data"] for job in taken] == ["globex"] * 2
+    await house.advance(5_000)
+    taken = (await theirs.do("PULLB", queue="mail", count=9, tenants=["*"], timeout=0))["jobs"]
+    assert [job["data"] for job in taken] == ["acme"] * 2
+    await theirs.do("SNOOZE", id=taken[0]["id"], token=taken[0]["token"], delay=5_000, pause_key="api", tenant="acme")
+    for tenant in ("acme", "globex"):
+        await theirs.do("PUSH", queue="mail", tenant=tenant, data=tenant, limit_keys=["api"])
+    assert (await theirs.do("PULLB", queue="mail", count=9, tenants=["*"], timeout=0))["jobs"] == []
+    await house.advance(5_000)
+    taken = (await theirs.do("PULLB", queue="mail", count=9, tenants=["*"], timeout=0))["jobs"]
+    assert sorted(job["data"] for job in taken) == ["acme", "acme", "globex"]
 
 
 async def test_subscription_hears_of_ones_own_only(world: World) -> None:
@@ -397,6 +499,65 @@ async def test_pattern_that_reaches_further_than_the_token_is_refused(scoped: Wo
     job = (await scoped.mine.do("PULL", queue="mail", timeout=0))["job"]
     followups = {"queue": "secret", "jobs": [{"data": 1}]}
     assert await scoped.mine.refused("ACK", id=job["id"], followups=followups) == "Forbidden"
+
+
+async def test_holder_of_a_custom_id_out_of_reach_is_a_conflict_without_its_id(scoped: World) -> None:
+    """Whatever is asked for in a conflict, and however the job comes in; nothing is changed."""
+    before = await scoped.seen("acme")
+    mine = scoped.mine
+    await mine.do("PUSH", queue="mail", data=1)
+    leased = (await mine.do("PULL", queue="mail", timeout=0))["job"]
+    for on_conflict in ("return", "replace", "error"):
+        job = {"queue": "mail", "data": "mine", "custom_id": "theirs", "on_conflict": on_conflict}
+        one = await mine.ask("PUSH", **job)
+        each = (await mine.do("PUSHB", jobs=[job, {"queue": "mail", "data": 2}]))["results"]
+        whole = (await mine.do("PUSHB", jobs=[{"queue": "mail", "data": 2}, job], atomic=True))["results"]
+        acked = await mine.ask("ACK", id=leased["id"], token=leased["token"], followups={"jobs": [job]})
+        assert each[1]["ok"] is True
+        assert whole[0]["ok"] is False
+        for answer in (one, each[0], whole[1], acked):
+            assert (answer["ok"], answer["code"]) == (False, "Conflict"), answer
+            assert not answer.get("existing")
+            assert str(scoped.jobs["ready"]) not in without(answer)
+    assert await scoped.seen("acme") == before
+    assert (await mine.do("GETJOB", id=leased["id"]))["job"]["state"] == "running"
+
+
+async def test_holder_of_a_custom_id_that_is_gone_is_in_reach_if_its_queue_was(tmp_path: Path) -> None:
+    """Also over a restart of the store."""
+    file = tmp_path / "jobs.db"
+    ids: dict[str, int] = {}
+    async with serving(SqliteStore(file), tokens=TOKENS) as house:
+        some, all_queues = await house.talk(LINES, "some"), await house.talk(LINES, "mine")
+        for queue in ("mail", "secret"):
+            job = {"queue": queue, "data": 1, "custom_id": queue, "remove_on_complete": True}
+            ids[queue] = (await all_queues.do("PUSH", **job))["id"]
+            leased = (await all_queues.do("PULL", queue=queue, timeout=0))["job"]
+            await all_queues.do("ACK", id=leased["id"], token=leased["token"])
+        await check_gone_holders(some, ids)
+    async with serving(SqliteStore(file), tokens=TOKENS) as house:
+        await check_gone_holders(await house.talk(LINES, "some"), ids)
+
+
+async def check_gone_holders(talk: Talk, ids: dict[str, int]) -> None:
+    own = await talk.do("PUSH", queue="mail", data=1, custom_id="mail")
+    assert (own["id"], own["duplicate"]) == (ids["mail"], True)
+    answer = await talk.ask("PUSH", queue="mail", data=1, custom_id="secret")
+    assert (answer["code"], answer.get("existing", 0)) == ("Conflict", 0)
+
+
+async def test_own_custom_id_in_another_queue_within_reach_is_met(scoped: World) -> None:
+    id = (await scoped.mine.do("PUSH", queue="mail", data=1, custom_id="own"))["id"]
+    again = await scoped.mine.do("PUSH", queue="image-a", data=2, custom_id="own", on_conflict="replace")
+    assert (again["id"], again["duplicate"], again["replaced"]) == (id, True, True)
+
+
+async def test_load_is_for_those_who_reach_all_queues(scoped: World) -> None:
+    jobs = [{"data": 1, "custom_id": "theirs", "on_conflict": "replace"}]
+    stage = {"load_id": "l", "queue": "mail", "writing": "w", "jobs": jobs}
+    assert await scoped.mine.refused("LOAD", step="stage", **stage) == "Forbidden"
+    for step in ("publish", "abort", "read"):
+        assert await scoped.mine.refused("LOAD", load_id="l", step=step) == "Forbidden"
 
 
 async def test_cancel_out_of_reach_is_not_told_to_the_worker(scoped: World) -> None:

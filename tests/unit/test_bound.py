@@ -136,6 +136,8 @@ KINDS: dict[str, dict[str, Kind]] = {
         "rate": RATE,
         "enqueue_rate": RATE,
         "queues_max": whole(1, 1_000_000),
+        "workers_max": whole(1, 1_000_000),
+        "worker_bytes_max": whole(1, 2**53),
         **KEEPS,
     },
     "store": {
@@ -145,6 +147,8 @@ KINDS: dict[str, dict[str, Kind]] = {
         "terminal_jobs_max": COUNT,
         "terminal_bytes_max": BYTES,
         "events_max": whole(1, 10**9),
+        "workers_max": whole(1, 1_000_000),
+        "worker_bytes_max": whole(1, 2**53),
         **KEEPS,
     },
     "worker": {
@@ -153,6 +157,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         "published": text(262_144, empty=True),
         "leaving": FLAG,
         "stop": FLAG,
+        "alive": FLAG,
     },
 }
 

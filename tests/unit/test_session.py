@@ -12,6 +12,7 @@ SECRET = b"s" * 32
 NOW = Now(1_800_000_000_000, 5_000)
 ASKED = Context("acme", op=OpId("s", 1))
 JOBS = 3_500
+DAY_MS = 24 * 60 * 60 * 1_000
 
 
 def cancel_all(engine: Engine) -> Answers:
@@ -40,3 +41,43 @@ def test_repeat_of_a_sweep_after_a_restart_waits_for_it_and_answers_its_count() 
     records.append(engine.take())
     late = cancel_all(restarted(records, engine))
     assert (late.ticket, late.count) == (0, JOBS)
+
+
+def push(engine: Engine, tenant: str, session: int, counter: int = 1) -> int:
+    op = OpId(f"s{session}", counter)
+    return engine.enqueue(Context(tenant, op=op), Batch(Options(), [b"x"]), NOW).ids[0]
+
+
+def test_sessions_of_a_tenant_push_out_none_of_another() -> None:
+    engine = Engine(SECRET, 1, NOW)
+    engine._w.sessions_per_tenant_max = 5
+    first = push(engine, "acme", 0)
+    others = [push(engine, "globex", n) for n in range(20)]
+    assert push(engine, "acme", 0) == first
+    assert [push(engine, "globex", n) for n in range(15, 20)] == others[15:]
+    assert push(engine, "globex", 0) != others[0]
+    day_later = Now(NOW.wall_ms + 2 * DAY_MS, NOW.elapsed_ms + 2 * DAY_MS)
+    engine.tick(day_later)
+    assert (engine._w.sessions, engine._w.session_names) == ({}, {})
+
+
+def test_sessions_of_the_store_are_bounded_at_the_cost_of_who_has_most() -> None:
+    engine = Engine(SECRET, 1, NOW)
+    engine._w.sessions_max = 10
+    large = [push(engine, "large", n) for n in range(10)]
+    small = [push(engine, "small", n) for n in range(3)]
+    assert len(engine._w.session_names) == 10
+    assert [push(engine, "small", n) for n in range(3)] == small
+    assert [push(engine, "large", n) for n in range(3, 10)] == large[3:]
+    records = [push(engine, f"tenant{n}", 0) for n in range(5)]
+    assert [push(engine, f"tenant{n}", 0) for n in range(5)] == records
+    assert [push(engine, "small", n) for n in range(1, 3)] == small[1:]
+
+
+def test_sessions_are_there_after_a_restart() -> None:
+    engine = Engine(SECRET, 1, NOW)
+    engine.keep_journal()
+    made = {(tenant, n): push(engine, tenant, n) for tenant in ("acme", "globex") for n in range(3)}
+    engine = restarted([engine.take()], engine)
+    assert {name: push(engine, *name) for name in made} == made
+    assert engine.verify() == []

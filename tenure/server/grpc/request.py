@@ -422,6 +422,8 @@ def configure(s: Speech, m: pb.ConfigureRequest, left_ms: int | None) -> Asking:
         command = c.Tenant(tenant=m.header.tenant, name=m.name or UNSET, changes=changes)
     elif subject == "store":
         command = c.StoreSettings(changes=changes)
+    elif subject == "task":
+        command = c.Workers(task=m.name, changes=changes)
     else:
         command = c.Workers(name=m.name or "*", changes=changes)
     call = call_of(s, command)

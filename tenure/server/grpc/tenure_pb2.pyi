@@ -51,6 +51,7 @@ class Subject(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SUBJECT_TENANT: _ClassVar[Subject]
     SUBJECT_STORE: _ClassVar[Subject]
     SUBJECT_WORKER: _ClassVar[Subject]
+    SUBJECT_TASK: _ClassVar[Subject]
 LOAD_STEP_UNSPECIFIED: LoadStep
 LOAD_STEP_STAGE: LoadStep
 LOAD_STEP_PUBLISH: LoadStep
@@ -80,6 +81,7 @@ SUBJECT_KEY: Subject
 SUBJECT_TENANT: Subject
 SUBJECT_STORE: Subject
 SUBJECT_WORKER: Subject
+SUBJECT_TASK: Subject
 
 class Header(_message.Message):
     __slots__ = ("tenant", "tenants", "op_id", "durability")

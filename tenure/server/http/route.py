@@ -118,6 +118,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("PATCH", "/v1/settings", c.StoreSettings, "Change settings of the store", a.SettingsView),
     Endpoint("GET", "/v1/workers", c.Workers, "Workers", a.SettingsView, ALL),
     Endpoint("GET", "/v1/workers/{name}", c.Workers, "A worker", a.SettingsView),
+    Endpoint("GET", "/v1/tasks/{task}", c.Workers, "What workers publish of a task", a.SettingsView),
     Endpoint("PATCH", "/v1/workers/{name}", c.Workers, "What a worker says of itself", a.SettingsView),
 )
 

@@ -105,6 +105,8 @@ TENANTS: Final[dict[str, Values]] = {
     "rate": RATE,
     "enqueue_rate": RATE,
     "queues_max": ([0, -1, 1_000_001, "1", True], [1, 1_000_000]),
+    "workers_max": ([0, -1, 1_000_001, "1", True], [1, 1_000_000]),
+    "worker_bytes_max": ([0, -1, 2**53 + 1, "1", True], [1, 2**53]),
     **KEEP,
 }
 STORES: Final[dict[str, Values]] = {
@@ -114,6 +116,8 @@ STORES: Final[dict[str, Values]] = {
     "terminal_jobs_max": COUNT,
     "terminal_bytes_max": BYTES,
     "events_max": ([0, -1, "1", True], [1, bound.RATE_MAX]),
+    "workers_max": ([0, -1, 1_000_001, "1", True], [1, 1_000_000]),
+    "worker_bytes_max": ([0, -1, 2**53 + 1, "1", True], [1, 2**53]),
     **KEEP,
 }
 WORKERS: Final[dict[str, Values]] = {
@@ -122,6 +126,7 @@ WORKERS: Final[dict[str, Values]] = {
     "published": ([1, "p" * 262_145, True], ["", "{}", "p" * 262_144]),
     "leaving": ([1, "yes"], [False]),
     "stop": ([1, "yes"], [False]),
+    "alive": ([1, "yes"], [True]),
 }
 CLAIMS: Final[dict[str, Values]] = {
     "queues": ([(), [], "a b", "*a", ["a", ""], [1], [("a", 0)], [("a", 1_001)], "a**", None], ["a", "a*", "*", ["a"]]),

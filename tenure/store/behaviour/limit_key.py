@@ -228,6 +228,33 @@ async def handler_pauses_its_own_key_only(rig: Rig) -> None:
 
 
 @behaviour(10, needs=NEEDS)
+async def pause_is_lifted_by_its_own_tenant_only(rig: Rig) -> None:
+    """Though both call their keys alike."""
+    for tenant in (ACME, GLOBEX):
+        await rig.set_key("api:", tenant=tenant, concurrency=9)
+        await rig.enqueue_ids([tenant.encode()] * 2, limit_keys=["api:1"], tenant=tenant)
+        leased = (await rig.claim(1, tenant=tenant))[0]
+        await rig.release(leased, delay_ms=5_000, pause_key="api:1", tenant=tenant)
+    await rig.set_key("api:", tenant=ACME, paused_ms=0)
+    assert payloads(await rig.claim(9, tenants=("*",))) == [b"acme"]
+    await rig.set_key("api:", tenant=GLOBEX, paused_ms=0)
+    assert payloads(await rig.claim(9, tenants=("*",))) == [b"globex"]
+
+
+@behaviour(10, needs=NEEDS)
+async def pause_of_a_shared_prefix_is_lifted_without_those_that_tenants_asked_for(rig: Rig) -> None:
+    for tenant in (ACME, GLOBEX):
+        await rig.set_key("api:1", tenant=tenant, concurrency=9)
+        await rig.enqueue_ids([tenant.encode()] * 2, limit_keys=["api:1"], tenant=tenant)
+    leased = (await rig.claim(1, tenant=GLOBEX))[0]
+    await rig.release(leased, delay_ms=5_000, pause_key="api:1", tenant=GLOBEX)
+    await rig.set_key("api:", tenant=ACME, shared=True, paused_ms=5_000)
+    assert await rig.claim(9, tenants=("*",)) == []
+    await rig.set_key("api:", tenant=ACME, paused_ms=0)
+    assert payloads(await rig.claim(9, tenants=("*",))) == [b"acme"] * 2
+
+
+@behaviour(10, needs=NEEDS)
 async def handler_pauses_a_key_that_has_no_settings(rig: Rig) -> None:
     await rig.enqueue_ids([b"a", b"b"], limit_keys=["plain"])
     await rig.snooze(await rig.claim_one(), delay_ms=5_000, pause_key="plain")

@@ -460,6 +460,20 @@ async def completion_stores_its_followups_in_the_same_step(rig: Rig) -> None:
     assert await rig.state(leased.id) == "completed"
 
 
+@behaviour(12)
+async def followup_that_is_a_duplicate_leaves_the_existing_job_as_it_is(rig: Rig) -> None:
+    """Though that came in at the same time: it has another parent, or none."""
+    id = await rig.enqueue(b"first", queue="next", custom_id="next")
+    before = await rig.get(id)
+    parent = await rig.enqueue()
+    batch = rig.batch([b"again", b"new"], queue="next", each=[{"custom_id": "next"}, {}])
+    await rig.complete(await rig.claim_one(), followups=batch)
+    assert await rig.get(id) == before
+    new = (await rig.claim(9, queues=("next",)))[1]
+    found = await rig.get(new.id)
+    assert found is not None and found.parent == parent
+
+
 @behaviour(6, rulings=(25,))
 async def followups_belong_to_the_tenant_of_the_job(rig: Rig) -> None:
     await rig.enqueue(b"parent", tenant=GLOBEX)

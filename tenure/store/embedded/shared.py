@@ -280,6 +280,8 @@ class SharedStore:
             context.connection,
             context.durability,
             context.tokenless,
+            context.queues,
+            context.reaches_all_tenants,
         )
 
     # The verbs.

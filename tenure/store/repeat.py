@@ -1,8 +1,8 @@
 """One rule for calls whose server or owner goes away: how long they go on, and which of them may be made again.
 
 A call has a deadline of its own. While it is not over, a lost connection, an owner that ended and a server that stops
-lead to the next one, where the call is made again with what is left of its wait. Reads are repeated freely, changes with
-their operation id, under which a store answers what it did before and does nothing twice.
+lead to the next one, where the call is made again with what is left of its wait. Reads are repeated freely, changes
+with their operation id, under which a store answers what it did before and does nothing twice.
 """
 
 from typing import Any

@@ -5,7 +5,7 @@ owner ends, the lock is free and the first to take it goes on from the file; whe
 is raised, so that nothing the old owner still does can be committed, and it joins when it wakes up.
 
 A call whose owner ended is made again, on whoever owns the file then, until its own deadline (`tenure.store.repeat`).
-Calls that change something carry an operation id, so that one that had been executed is answered and not executed twice.
+Calls that change something carry an operation id, so that one that had been executed is answered and not repeated.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ from tenure.client.remote import REMOTE, RemoteStore, remote_store
 from tenure.core import bound, request
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
-from tenure.core.duration import Duration, milliseconds
+from tenure.core.duration import Duration, milliseconds, time_ms
 from tenure.core.error import Error, Forbidden, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
 from tenure.core.record import (
@@ -31,6 +31,7 @@ from tenure.core.record import (
     LoadReport,
     Scanned,
     StreamItem,
+    Timed,
 )
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Load, Settle
 from tenure.core.state import (
@@ -56,6 +57,7 @@ DURATIONS = {
     "keep_completed": "keep_completed_ms",
     "keep_failed": "keep_failed_ms",
 }
+TIMES = frozenset({"run_at", "expires_at"})
 SCAN_PAGE = 10_000
 # The zero cases of retention, by their own names.
 ZEROES = {"remove_on_complete": "keep_completed_ms", "remove_on_fail": "keep_failed_ms"}
@@ -71,7 +73,7 @@ class Enqueued(msgspec.Struct, frozen=True):
     error: Error | None = None
 
 
-class Leased(msgspec.Struct, frozen=True):
+class Leased(Timed, frozen=True):
     """A job that this client holds until `lease_until` (milliseconds since 1970)."""
 
     id: int
@@ -87,7 +89,9 @@ class Leased(msgspec.Struct, frozen=True):
     trace: str = ""
 
 
-class Settled(msgspec.Struct, frozen=True):
+class Settled(Timed, frozen=True):
+    """How a job stands after its settlement; `run_at` in milliseconds since 1970, 0 when it does not run again."""
+
     id: int
     state: str
     run_at: int = 0
@@ -128,6 +132,8 @@ def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:
             options[ZEROES[field]] = 0
         elif field in DURATIONS:
             options[name] = milliseconds(field, value)
+        elif field in TIMES:
+            extras[name] = time_ms(field, value)
         elif name in bound.EXTRA_RULES:
             extras[name] = value
         elif name in bound.OPTION_RULES:
@@ -188,7 +194,8 @@ class Client:
     # Enqueue.
 
     async def enqueue(self, payload: bytes, **fields: object) -> Enqueued:
-        """Store one job. Fields: every option of docs/semantics.md, section 4."""
+        """Store one job. Fields: every option of docs/semantics.md, section 4. Durations are timedeltas, text with a
+        unit, or seconds; times are datetimes with a zone, or seconds since 1970."""
         durability = self._durability(fields)
         options, extras = split_fields(fields)
         batch = Batch(options, [payload], None if extras is None else [extras])
@@ -316,7 +323,7 @@ class Client:
         return await self._store.settle(self._context, settle, self._now())
 
     async def extend(self, job: Leased, lease: Duration = 0) -> int:
-        """Renew the lease; answers until when it holds."""
+        """Renew the lease; answers until when it holds, in milliseconds since 1970."""
         extended = await self.extend_batch(Extend([job.id], [job.token], milliseconds("lease", lease)))
         if extended.errors:
             raise extended.errors[0]

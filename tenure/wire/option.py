@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from msgspec.structs import astuple
 
 from tenure.core import bound, dependency, job, retry
+from tenure.core.duration import milliseconds
 from tenure.core.error import InvalidRequest, from_fields
 from tenure.core.job import DEFAULT_OPTIONS, Extras, Options
 from tenure.core.retry import Backoff
@@ -33,6 +34,14 @@ CORE_NAMES = {
 }
 ALIASES = {"stall_timeout": "lease", "job_id": "custom_id", "group": "group_id", "debounce_key": "debounce_id"}
 PUBLIC_NAMES = {core: public for public, core in CORE_NAMES.items()}
+# Fields of commands and jobs that are durations: milliseconds, and over HTTP also text with a unit.
+DURATIONS = frozenset(
+    {
+        *(public for public, core in CORE_NAMES.items() if core.endswith("_ms")),
+        *("backoff", "base", "cap", "grace", "period", "retry_after"),
+    }
+)
+DURATION_RULE = "it must be whole milliseconds, or text such as 250ms, 30s, 5m, 1h, 7d"
 CHOICES: dict[str, tuple[str, ...]] = {
     "on_conflict": job.CONFLICT_NAMES,
     "debounce_mode": job.DEBOUNCE_NAMES,
@@ -142,6 +151,14 @@ def split(fields: dict[str, Any], is_old: bool) -> tuple[dict[str, Any], dict[st
         elif not (is_old and name == "max_attempts" and value == 0):
             options[name] = value
     return options, extras
+
+
+def duration_of(name: str, text: str) -> int:
+    """Milliseconds from text with a unit."""
+    try:
+        return milliseconds(name, text)
+    except InvalidRequest:
+        raise InvalidRequest(name, text, DURATION_RULE) from None
 
 
 def backoff_of(value: WireBackoff | int) -> Backoff:

@@ -6,7 +6,7 @@ whatever is wrong is named.
 
 from contextlib import suppress
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,16 +23,19 @@ from tenure.wire.command import (
     PushManyItems,
 )
 from tenure.wire.format import MSGPACK_FORMAT, NONSENSE, Format
-from tenure.wire.option import ALIASES, Few, Item, JustData
+from tenure.wire.option import ALIASES, DURATIONS, Few, Item, JustData, duration_of
 
 SHOWN_BYTES_MAX = 4_096  # of a wrong value, in an error
 
 
 class Reader:
-    """Reads commands in one format."""
+    """Reads commands in one format. With `takes_text` durations may be text with a unit: `"5m"`."""
 
-    def __init__(self, form: Format) -> None:
+    def __init__(self, form: Format, takes_text: bool = False) -> None:
         self.form = form
+        self._takes_text = takes_text
+        self._any = form.decoder(Any)
+        self._list = form.decoder(list[Raw])
         self._read = form.decoder(AnyInMessagePack if form is MSGPACK_FORMAT else AnyCommand)
         self._plain_jobs = form.decoder(Few[JustData])
         self._fields = form.decoder(dict[str, Raw])
@@ -117,7 +120,36 @@ class Reader:
         try:
             return decode(data)
         except NONSENSE as error:
+            if self._takes_text:
+                with suppress(*NONSENSE):
+                    return self._with_units(kind, own, name, data)
             raise InvalidRequest(name, _said(self.form, data), str(error)) from error
+
+    def _with_units(self, kind: type[Struct], own: str, name: str, data: Raw) -> Any:
+        """A field that is a duration as text, or has one inside. ValueError: neither of them."""
+        text = self._any(data) if own in DURATIONS else None
+        if isinstance(text, str):
+            return duration_of(name, text)
+        inner = _struct_in(get_type_hints(kind)[own])
+        if inner is None:
+            raise ValueError(name)
+        try:
+            items: list[Raw] | None = self._list(data)
+        except NONSENSE:
+            items = None
+        try:
+            if items is not None:
+                return [self.build(inner, self._fields(item), True) for item in items]
+            return self.build(inner, self._fields(data), True)
+        except InvalidRequest as error:
+            raise ValueError(name) from error
+
+
+def _struct_in(hint: Any) -> type[Struct] | None:
+    """The struct that a field, or each item of its list, is."""
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return hint
+    return next((found for part in get_args(hint) if (found := _struct_in(part)) is not None), None)
 
 
 def find_name(name: str, known: dict[str, str]) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, 
 from urllib.parse import urlsplit
 
 from tenure.app.address import find_address, folder_of_caller
+from tenure.app.many import Sending, SendingSync, Sent
 from tenure.app.option import TaskOptions, WorkerOptions
 from tenure.client.client import Client, connect
 from tenure.client.published import options_as_given
@@ -247,11 +248,20 @@ class App:
         payload = codec.encode(arguments or {})
         return Bound(Reader(self.codecs), payload, shared, extras_of(own), tenant, durability)
 
-    async def enqueue_many(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> AsyncIterator[Job[R]]:
+    def enqueue_many(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> Sending[R]:
         """Store what an iterable gives, in order, as fast as the store takes it and no faster.
 
-        Each is answered; one that was refused has an `error`. No more than a few thousand are held at once.
+        `await` it: all are sent, and a report says how many were new, duplicates and refused, and why. Or iterate it
+        (`async for job in …`): each job is answered; one that was refused has an `error`. No more than a few thousand
+        are held at once.
         """
+        return Sending("enqueue_many", lambda: self._enqueue_each(calls))
+
+    def enqueue_each(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> Sending[R]:
+        """`enqueue_many`, by a name that says that it is iterated."""
+        return Sending("enqueue_each", lambda: self._enqueue_each(calls))
+
+    async def _enqueue_each(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> AsyncIterator[Job[R]]:
         waiting: deque[asyncio.Task[list[Job[R]]]] = deque()
         try:
             async for chunk in _chunks(calls):
@@ -266,7 +276,18 @@ class App:
             for task in waiting:
                 task.cancel()
 
-    def enqueue_many_sync(self, calls: Iterable[Bound[R]]) -> Iterator[Job[R]]:
+    def enqueue_many_sync(self, calls: Iterable[Bound[R]]) -> Sent:
+        """Sends all, and answers the report."""
+        report = Sent()
+        for job in self._enqueue_each_sync(calls):
+            report.add(job)
+        return report
+
+    def enqueue_each_sync(self, calls: Iterable[Bound[R]]) -> SendingSync[R]:
+        """Sends while it is iterated, and answers each job."""
+        return SendingSync("enqueue_each_sync", lambda: self._enqueue_each_sync(calls))
+
+    def _enqueue_each_sync(self, calls: Iterable[Bound[R]]) -> Iterator[Job[R]]:
         for chunk in _sync_chunks(calls):
             yield from self.home.run_sync(_same, _sending(self, chunk))
 

@@ -76,7 +76,7 @@ async def test_what_is_no_time_is_refused_with_the_fix(field: str, value: Any, f
             await client.enqueue(b"", **{field: value})
         assert said.value.field == field
     with pytest.raises(InvalidRequest, match=fix):
-        work.options(**{field: value})  # type: ignore[misc]
+        work.options(**{field: value})
 
 
 @pytest.mark.parametrize("minute", [60, 60.0, "1m", "60s", "60000ms", timedelta(minutes=1)])
@@ -87,10 +87,10 @@ async def test_every_duration_is_read_alike(minute: Any) -> None:
         assert found.run_at - found.created_at == 60_000
         await client.promote(made.id)
         [job] = await client.claim(lease=minute)
-        assert abs(job.lease_until - read_clock().wall_ms - 60_000) < 10_000
-        assert abs(await client.extend(job, minute) - read_clock().wall_ms - 60_000) < 10_000
+        assert 50_000 < job.lease_until - read_clock().wall_ms < 70_000
+        assert 50_000 < await client.extend(job, minute) - read_clock().wall_ms < 70_000
         settled = await client.fail(job, retry_after=minute)
-        assert abs(settled.run_at - read_clock().wall_ms - 60_000) < 10_000
+        assert 50_000 < settled.run_at - read_clock().wall_ms < 70_000
 
 
 async def test_records_answer_times_as_datetimes_too(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from tenure.wire.option import DURATIONS, WireBackoff
 REF = "#/components/schemas/{name}"
 ABOUT = (
     "A multi-tenant job queue. Times are milliseconds since 1970, durations milliseconds or text with a unit such as "
-    "250ms, 30s, 5m, 1h, 7d, tokens of leases base64. Bodies and answers are JSON, or MessagePack where Content-Type or "
-    'Accept say so. What stands in `data` is kept as it came; bytes in JSON are {"$bin": base64}.'
+    "250ms, 30s, 5m, 1h, 7d, tokens of leases base64. Bodies and answers are JSON, or MessagePack where Content-Type "
+    'or Accept say so. What stands in `data` is kept as it came; bytes in JSON are {"$bin": base64}.'
 )
 Schema = dict[str, Any]
 

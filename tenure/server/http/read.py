@@ -101,7 +101,8 @@ class Leaf:
 
 
 def leaves(endpoints: tuple[Endpoint, ...]) -> dict[Endpoint, Leaf]:
-    readers = {form: Reader(form, takes_text=True) for form in (JSON_FORMAT, MSGPACK_FORMAT)}
+    forms: tuple[Format, ...] = (JSON_FORMAT, MSGPACK_FORMAT)
+    readers = {form: Reader(form, takes_text=True) for form in forms}
     return {endpoint: Leaf(endpoint, readers) for endpoint in endpoints}
 
 

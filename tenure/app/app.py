@@ -1,6 +1,7 @@
 """An app: tasks by name, and the store their jobs go to."""
 
 import asyncio
+import inspect
 import logging
 import os
 import ssl
@@ -187,6 +188,9 @@ class App:
             raise InvalidRequest(
                 "task", function, "it must be a function; put a partial or a callable object into a def"
             )
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            rule = "a generator cannot be a task: return its result as a whole, or give items out with ctx.emit(item)"
+            raise InvalidRequest("task", f"{function.__module__}.{function.__qualname__}", rule)
         name = rest.pop("name", "") or function.__name__
         versions = Versions(rest.pop("schema_version", 0))
         task: Task[..., Any] = Task(self, function, name, job_options, _settings(rest), versions)

@@ -56,15 +56,16 @@ class App:
         url: str | None = None,
         *,
         name: str = "",
-        tenant: str = DEFAULT_TENANT,
+        tenant: str = "",
         token: str = "",
         codec: str = "json",
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """`url` names the store: sqlite:///jobs.db, memory://, tenure://host:6789, tenure+unix:///run/tenure.sock.
-        Without one: TENURE_URL, then `url` in tenure.toml or [tool.tenure], then tenure.db beside pyproject.toml."""
+        Without one: TENURE_URL, then `url` in tenure.toml or [tool.tenure], then tenure.db beside pyproject.toml.
+        Without a `tenant`: that of the token, else `default`."""
         self.name = name
-        self.tenant = tenant
+        self._tenant = tenant
         self.codecs = Codecs(codec)
         self.registry = Registry()
         self.queues: tuple[str, ...] = ()  # of a worker that is told none; empty: those of the tasks
@@ -73,6 +74,11 @@ class App:
         self._token = token
         self._tls = tls
         self.home = Home(self.make_client)
+
+    @property
+    def tenant(self) -> str:
+        """Whose jobs it makes and runs: as given, else as the token says, which is known while the app is open."""
+        return self._tenant or self.home.tenant or DEFAULT_TENANT
 
     @property
     def url(self) -> str:
@@ -111,7 +117,7 @@ class App:
 
     def make_client(self, tenants: Iterable[str] = ()) -> Client:
         """A client of the app's store, not yet open."""
-        return connect(self.url, tenant=self.tenant, tenants=tenants, token=self.token, tls=self._tls)
+        return connect(self.url, tenant=self._tenant, tenants=tenants, token=self.token, tls=self._tls)
 
     @property
     def client(self) -> Client:
@@ -307,8 +313,8 @@ class App:
 
     async def _send_batch(self, client: Client, calls: list[Bound[R]]) -> list[Job[R]]:
         call = calls[0]
-        tenant = call.tenant or self.tenant
-        if tenant != self.tenant:
+        tenant = call.tenant or client.tenant
+        if tenant != client.tenant:
             client = client.as_tenant(tenant)
         answers = await client.enqueue_batch(batch_of(calls), call.durability)
         return [self._job(each, answers, at, tenant) for at, each in enumerate(calls)]
@@ -348,7 +354,8 @@ class App:
         memory_bytes: int = 0,
     ) -> AsyncIterator[Worker]:
         """A worker in this program: it works until the block is left, then lets its jobs end, for `stop` at most."""
-        client = (await self.home.open()).as_tenant(self.tenant, tenants)
+        opened = await self.home.open()
+        client = opened.as_tenant(opened.tenant, tenants)
         try:
             name = name or default_name()
             keeping = None
@@ -360,7 +367,7 @@ class App:
             elif not self.is_embedded:
                 most = concurrency if latency_target is None else MOST
                 records = 2 * most + sum(task.settings.batch for task in self.registry.tasks())
-                keeping = Keeping(self.url, self.token, self.tenant, list(tenants), name, records)
+                keeping = Keeping(self.url, self.token, client.tenant, list(tenants), name, records)
             worker = Worker(
                 self.registry,
                 client,
@@ -388,7 +395,8 @@ class App:
 
     def job(self, id: int, *, tenant: str = "", returns: type[R] | None = None) -> Job[R]:
         """A handle of a job by its id."""
-        return Job(self.home, Reader(self.codecs, Any if returns is None else returns), id, tenant or self.tenant)
+        reader = Reader(self.codecs, Any if returns is None else returns)
+        return Job(self.home, reader, id, tenant or self._tenant or self.home.tenant)
 
     async def cancel(self, id: int) -> str:
         return await self.job(id).cancel()

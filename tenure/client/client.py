@@ -100,24 +100,25 @@ class Settled(Timed, frozen=True):
 def connect(
     url: str = "memory://",
     *,
-    tenant: str = DEFAULT_TENANT,
+    tenant: str = "",
     tenants: Iterable[str] = (),
     token: str = "",
     format: str = "msgpack",
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], Now] = read_clock,
 ) -> "Client":
-    """A client of the store that the URL names. `tenants` are those a claim takes from; "*" is all of them.
+    """A client of the store that the URL names. Without a `tenant`, that of the token, else `default`. `tenants` are
+    those a claim takes from; "*" is all of them.
 
     `token`, `format` (msgpack or json) and `tls` are for a server: tenure://host:6789, tenure+tls://host:6789,
     tenure+unix:///run/tenure.sock.
     """
-    context = Context(tenant=tenant, tenants=tuple(tenants))
     if urlsplit(url).scheme in REMOTE:
+        context = Context(tenant=tenant, tenants=tuple(tenants))
         return Client(Driver(remote_store(url, token, format, tls), clock), context)
     from tenure.store.url import open_store  # and with it the engine, which a client of a server does not need
 
-    return Client(Driver(open_store(url), clock), context)
+    return Client(Driver(open_store(url), clock), Context(tenant=tenant or DEFAULT_TENANT, tenants=tuple(tenants)))
 
 
 def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:
@@ -152,6 +153,8 @@ class Client:
 
     async def __aenter__(self) -> "Client":
         await self._driver.open()
+        if not self._context.tenant and isinstance(self._store, RemoteStore):
+            self._context = Context(tenant=self._store.tenant, tenants=self._context.tenants)
         return self
 
     async def __aexit__(
@@ -166,6 +169,11 @@ class Client:
     @property
     def capabilities(self) -> Capabilities:
         return self._store.capabilities
+
+    @property
+    def tenant(self) -> str:
+        """On whose behalf it asks. Of a server's client that was told none it is known once it is open."""
+        return self._context.tenant
 
     def beat(self, goes_on: bool = True) -> None:
         """Said by whoever works in this loop, several times a second: a longer silence means that something blocked it,

@@ -30,7 +30,7 @@ from tenure.core.record import (
 )
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.state import SETTLE_RELEASE
-from tenure.core.tenant import Context, OpId
+from tenure.core.tenant import DEFAULT_TENANT, Context, OpId
 from tenure.store.contract import Capabilities
 from tenure.store.repeat import CALL_S, LATE_S, STOPPING, WAITS, WITH_OP_ID, deadline_s, is_repeatable, is_sweep
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
@@ -74,6 +74,7 @@ class RemoteStore:
         self._session = secrets.token_hex(8)
         self._last_op = 0
         self._capabilities: Capabilities | None = None
+        self.tenant = DEFAULT_TENANT  # of requests that name none, as the server said when it was greeted
         self._readers = {name: form.decoder(verb.kind) for name, verb in VERBS.items()}
         self._read_hello = form.decoder(dict[str, Any])
         self._releasing: set[asyncio.Task[None]] = set()
@@ -168,6 +169,7 @@ class RemoteStore:
         known = {**hello["capabilities"]}
         known["durability"] = tuple(known["durability"])
         self._capabilities = Capabilities(**known)
+        self.tenant = hello.get("tenant") or DEFAULT_TENANT
         return connection
 
     # Calls.

@@ -27,7 +27,6 @@ from tenure.core.record import (
     StreamItem,
 )
 from tenure.core.request import Append, Batch, Change, Claim, Extend, Filter, Load, Settle
-from tenure.core.tenant import DEFAULT_TENANT
 from tenure.store.contract import Capabilities
 
 T = TypeVar("T")
@@ -36,7 +35,7 @@ T = TypeVar("T")
 def connect_sync(
     url: str = "memory://",
     *,
-    tenant: str = DEFAULT_TENANT,
+    tenant: str = "",
     tenants: Iterable[str] = (),
     token: str = "",
     format: str = "msgpack",
@@ -82,6 +81,10 @@ class SyncClient:
     @property
     def capabilities(self) -> Capabilities:
         return self._client.capabilities
+
+    @property
+    def tenant(self) -> str:
+        return self._client.tenant
 
     def beat(self, goes_on: bool = True) -> None:
         self._client.beat(goes_on)

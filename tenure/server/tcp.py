@@ -553,6 +553,7 @@ class Connection(asyncio.Protocol):
         speech.is_old = False
         self._tenant = message.tenant
         self._forget_context()
+        own = "" if self._caller is None else self._caller.tenant("")
         return {
             "version": VERSION,
             "server": "tenure",
@@ -560,6 +561,7 @@ class Connection(asyncio.Protocol):
             "limits": {"message": limit.MESSAGE_BYTES_MAX, "calls": limit.CALLS_PER_CONNECTION},
             "capabilities": self._handler.store.capabilities,
             "connection": self.number,
+            "tenant": self._tenant or own,
         }
 
     # Answers.

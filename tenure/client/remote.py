@@ -32,7 +32,17 @@ from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend,
 from tenure.core.state import SETTLE_RELEASE
 from tenure.core.tenant import DEFAULT_TENANT, Context, OpId
 from tenure.store.contract import Capabilities
-from tenure.store.repeat import CALL_S, LATE_S, STOPPING, WAITS, WITH_OP_ID, deadline_s, is_repeatable, is_sweep
+from tenure.store.repeat import (
+    CALL_S,
+    LATE_S,
+    STOPPING,
+    WAITS,
+    WITH_OP_ID,
+    deadline_s,
+    has_own_deadline,
+    is_repeatable,
+    is_sweep,
+)
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.limit import MESSAGE_BYTES_MAX
 from tenure.wire.option import in_core_terms
@@ -67,6 +77,7 @@ class RemoteStore:
         self._connection: Connection | None = None
         self._patient: RemoteStore | None = None
         self._connecting: asyncio.Task[Connection] | None = None
+        self._attempt: asyncio.Future[None] | None = None  # done when the attempt that is being made has ended
         self._wanted_until = 0.0  # the latest deadline of those who wait for a connection
         self._left: list[Connection] = []  # to servers that stop, until all that was asked there is answered
         self._closed = True
@@ -122,10 +133,14 @@ class RemoteStore:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._wanted_until = max(self._wanted_until, until)
-        done, _ = await asyncio.wait([self._connecting], timeout=max(until - asyncio.get_running_loop().time(), 0))
-        if not done:
+        connecting = self._connecting
+        await asyncio.wait([connecting], timeout=max(until - asyncio.get_running_loop().time(), 0))
+        if not connecting.done() and self._attempt is not None:  # it may be there in a moment, as for a short wait
+            either: list[asyncio.Future[Any]] = [connecting, self._attempt]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not connecting.done():
             raise Unavailable(f"no server answers at {self._shown()}; is it running?")
-        return self._connecting.result()
+        return connecting.result()
 
     def _shown(self) -> str:
         return self._address if isinstance(self._address, str) else "{}:{}".format(*self._address)
@@ -136,6 +151,7 @@ class RemoteStore:
         loop = asyncio.get_running_loop()
         pause_s = BACKOFF_FIRST_S
         while True:
+            self._attempt = loop.create_future()
             try:
                 self._connection = await self._greet()
                 return self._connection
@@ -145,6 +161,9 @@ class RemoteStore:
                 if not is_stopping(error):
                     raise
                 refused = error
+            finally:
+                attempt, self._attempt = self._attempt, None
+                attempt.set_result(None)
             left_s = self._wanted_until - loop.time()
             if left_s <= 0:
                 raise Unavailable(f"no server answers at {self._shown()} ({refused}); is it running?") from refused
@@ -191,7 +210,7 @@ class RemoteStore:
         loop = asyncio.get_running_loop()
         began = loop.time()
         until = began + deadline_s(verb, wait_ms, CALL_S)
-        late_s = LATE_S if verb == "watch" and wait_ms else 0.0
+        late_s = LATE_S if has_own_deadline(verb, wait_ms) else 0.0
         if context.op is None and verb in WITH_OP_ID:
             self._last_op += 1
             context = Context(
@@ -239,7 +258,7 @@ class RemoteStore:
             if pause_s:
                 await asyncio.sleep(min(jittered(pause_s), left_s))
             pause_s = min(2 * pause_s, BACKOFF_MOST_S) or BACKOFF_FIRST_S
-            if wait_ms and verb in WAITS:
+            if wait_ms > 0 and verb in WAITS:
                 fields["timeout"] = max(wait_ms - int((loop.time() - began) * 1_000), 0)
 
     def _leave(self, connection: Connection) -> None:
@@ -421,7 +440,7 @@ def unknown() -> Unavailable:
 
 def timed_out(verb: str, arguments: tuple[Any, ...], wait_ms: int, error: Error | None = None) -> Timeout:
     because = f" ({error})" if isinstance(error, Unavailable) else ""
-    if verb == "watch" and wait_ms:
+    if has_own_deadline(verb, wait_ms):
         return Timeout(f"job {arguments[0]} did not end within {wait_ms} ms; it goes on{because}")
     return Timeout(f"{verb} was not answered in time{because}")
 

@@ -20,8 +20,12 @@ WAITS = frozenset({"claim", "watch", "events", "stream"})
 def deadline_s(verb: str, wait_ms: int, call_s: float = CALL_S) -> float:
     """How long a call goes on. The wait of `watch` is the caller's own deadline; the wait of the others says how long
     nothing may happen, and `call_s` comes on top of it."""
-    wait_s = wait_ms / 1_000
-    return wait_s if verb == "watch" and wait_ms else wait_s + call_s
+    wait_s = max(wait_ms, 0) / 1_000
+    return wait_s if has_own_deadline(verb, wait_ms) else wait_s + call_s
+
+
+def has_own_deadline(verb: str, wait_ms: int) -> bool:
+    return verb == "watch" and wait_ms > 0
 
 
 def is_sweep(arguments: tuple[Any, ...]) -> bool:

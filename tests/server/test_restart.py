@@ -60,6 +60,7 @@ async def test_nobody_who_enqueues_and_works_notices_a_restart(number: signal.Si
     async with asyncio.timeout(PATIENCE_S), running(tmp_path) as first:
         url = f"tenure://127.0.0.1:{first.port}"
         is_over = asyncio.Event()
+        all_sent = asyncio.Event()
         sent: list[int] = []
         done: list[int] = []
 
@@ -68,15 +69,14 @@ async def test_nobody_who_enqueues_and_works_notices_a_restart(number: signal.Si
                 sent.append((await client.enqueue(b"1", queue="mail")).id)
 
         async def work(client: tenure.Client) -> None:
-            while not is_over.is_set() or len(done) < len(sent):
+            while not all_sent.is_set() or len(done) < len(sent):
                 for job in await client.claim("mail", n=5, wait=0.2):
                     await client.complete(job)
                     done.append(job.id)
 
         async with AsyncExitStack() as servers, tenure.connect(url) as one, tenure.connect(url) as other:
             async with asyncio.TaskGroup() as group:
-                for _ in range(8):
-                    group.create_task(produce(one))
+                producers = [group.create_task(produce(one)) for _ in range(8)]
                 for _ in range(4):
                     group.create_task(work(other))
                 while len(done) < 100:
@@ -87,6 +87,8 @@ async def test_nobody_who_enqueues_and_works_notices_a_restart(number: signal.Si
                 while len(done) < before + 100:
                     await asyncio.sleep(0.01)
                 is_over.set()
+                await asyncio.gather(*producers)
+                all_sent.set()
             assert sorted(done) == sorted(sent)
             assert len(set(sent)) == len(sent)
             assert (await one.count("mail"))["mail"]["completed"] == len(sent)
@@ -127,6 +129,17 @@ async def test_a_wait_with_no_server_left_ends_at_its_own_timeout(tmp_path: Path
             with pytest.raises(Timeout, match="700 ms"):
                 await wait
             assert 0.65 < time.monotonic() - began < 1.5
+
+
+async def test_a_very_short_wait_is_asked_for_though_its_connection_has_to_be_made(tmp_path: Path) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        server = await serving(tmp_path / "socket", MemoryStore())
+        async with tenure.connect(f"tenure+unix://{tmp_path}/socket") as client:
+            id = (await client.enqueue(b"1")).id
+            [job] = await client.claim()
+            await client.complete(job, b"done")
+            assert await client.wait(id, timeout="1ms") == b"done"
+        await server.stop()
 
 
 async def test_who_has_more_time_goes_on_looking_when_others_have_given_up(tmp_path: Path) -> None:

@@ -37,7 +37,15 @@ from tenure.store.embedded.file import Owned, TakenOver
 from tenure.store.embedded.link import Link, Lost, join
 from tenure.store.embedded.service import Service
 from tenure.store.embedded.sqlite import SqliteStore
-from tenure.store.repeat import LATE_S, WITH_OP_ID, deadline_s, is_repeatable, wait_ms_of, with_wait
+from tenure.store.repeat import (
+    LATE_S,
+    WITH_OP_ID,
+    deadline_s,
+    has_own_deadline,
+    is_repeatable,
+    wait_ms_of,
+    with_wait,
+)
 from tenure.wire.message import Arguments
 
 PATIENCE_S = 60.0  # how long a call looks for an owner, besides what it waits by itself
@@ -216,7 +224,7 @@ class SharedStore:
                 if link is not None:
                     if context.op is None and verb in WITH_OP_ID:
                         context = self._with_op(context)
-                    limit = until + LATE_S if verb == "watch" and wait_ms else None
+                    limit = until + LATE_S if has_own_deadline(verb, wait_ms) else None
                     async with asyncio.timeout_at(limit):
                         return await link.call(verb, context, arguments)
             except Moved:
@@ -226,7 +234,7 @@ class SharedStore:
                 if not is_repeatable(verb, arguments):
                     raise self._unknown() from None
             except TimeoutError:
-                if not wait_ms:
+                if not has_own_deadline(verb, wait_ms):
                     raise
                 raise _timeout(arguments, wait_ms) from None
             except InvalidRequest as error:
@@ -236,7 +244,7 @@ class SharedStore:
             if self._closed:
                 raise Unavailable("the store is not open; open it first")
             if not await self._is_found(until):
-                if verb == "watch" and wait_ms:
+                if has_own_deadline(verb, wait_ms):
                     raise _timeout(arguments, wait_ms)
                 raise Unavailable(f"nobody has come to own {self._path} for {self._time() - began:.0f} s; try again")
             assert self._clock is not None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tenure.app.app import App
+    from tenure.app.many import Sent
     from tenure.client.client import Client, Enqueued, Leased, Settled, connect
     from tenure.client.sync import SyncClient, connect_sync
     from tenure.core.error import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 # else wait for the engine before it could show its help.
 _HOMES = {
     "App": "tenure.app.app",
+    "Sent": "tenure.app.many",
     "Client": "tenure.client.client",
     "Enqueued": "tenure.client.client",
     "Leased": "tenure.client.client",
@@ -136,6 +138,7 @@ __all__ = [
     "RateLimited",
     "Retry",
     "SealedCodec",
+    "Sent",
     "Settled",
     "Snooze",
     "SyncClient",

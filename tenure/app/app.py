@@ -1,6 +1,7 @@
 """An app: tasks by name, and the store their jobs go to."""
 
 import asyncio
+import inspect
 import logging
 import os
 import ssl
@@ -12,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, 
 from urllib.parse import urlsplit
 
 from tenure.app.address import find_address, folder_of_caller
+from tenure.app.many import Sending, SendingSync, Sent
 from tenure.app.option import TaskOptions, WorkerOptions
 from tenure.client.client import Client, connect
 from tenure.client.published import options_as_given
@@ -54,15 +56,16 @@ class App:
         url: str | None = None,
         *,
         name: str = "",
-        tenant: str = DEFAULT_TENANT,
+        tenant: str = "",
         token: str = "",
         codec: str = "json",
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """`url` names the store: sqlite:///jobs.db, memory://, tenure://host:6789, tenure+unix:///run/tenure.sock.
-        Without one: TENURE_URL, then `url` in tenure.toml or [tool.tenure], then tenure.db beside pyproject.toml."""
+        Without one: TENURE_URL, then `url` in tenure.toml or [tool.tenure], then tenure.db beside pyproject.toml.
+        Without a `tenant`: that of the token, else `default`."""
         self.name = name
-        self.tenant = tenant
+        self._tenant = tenant
         self.codecs = Codecs(codec)
         self.registry = Registry()
         self.queues: tuple[str, ...] = ()  # of a worker that is told none; empty: those of the tasks
@@ -71,6 +74,11 @@ class App:
         self._token = token
         self._tls = tls
         self.home = Home(self.make_client)
+
+    @property
+    def tenant(self) -> str:
+        """Whose jobs it makes and runs: as given, else as the token says, which is known while the app is open."""
+        return self._tenant or self.home.tenant or DEFAULT_TENANT
 
     @property
     def url(self) -> str:
@@ -109,7 +117,7 @@ class App:
 
     def make_client(self, tenants: Iterable[str] = ()) -> Client:
         """A client of the app's store, not yet open."""
-        return connect(self.url, tenant=self.tenant, tenants=tenants, token=self.token, tls=self._tls)
+        return connect(self.url, tenant=self._tenant, tenants=tenants, token=self.token, tls=self._tls)
 
     @property
     def client(self) -> Client:
@@ -186,6 +194,9 @@ class App:
             raise InvalidRequest(
                 "task", function, "it must be a function; put a partial or a callable object into a def"
             )
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            rule = "a generator cannot be a task: return its result as a whole, or give items out with ctx.emit(item)"
+            raise InvalidRequest("task", f"{function.__module__}.{function.__qualname__}", rule)
         name = rest.pop("name", "") or function.__name__
         versions = Versions(rest.pop("schema_version", 0))
         task: Task[..., Any] = Task(self, function, name, job_options, _settings(rest), versions)
@@ -247,11 +258,20 @@ class App:
         payload = codec.encode(arguments or {})
         return Bound(Reader(self.codecs), payload, shared, extras_of(own), tenant, durability)
 
-    async def enqueue_many(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> AsyncIterator[Job[R]]:
+    def enqueue_many(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> Sending[R]:
         """Store what an iterable gives, in order, as fast as the store takes it and no faster.
 
-        Each is answered; one that was refused has an `error`. No more than a few thousand are held at once.
+        `await` it: all are sent, and a report says how many were new, duplicates and refused, and why. Or iterate it
+        (`async for job in …`): each job is answered; one that was refused has an `error`. No more than a few thousand
+        are held at once.
         """
+        return Sending("enqueue_many", lambda: self._enqueue_each(calls))
+
+    def enqueue_each(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> Sending[R]:
+        """`enqueue_many`, by a name that says that it is iterated."""
+        return Sending("enqueue_each", lambda: self._enqueue_each(calls))
+
+    async def _enqueue_each(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> AsyncIterator[Job[R]]:
         waiting: deque[asyncio.Task[list[Job[R]]]] = deque()
         try:
             async for chunk in _chunks(calls):
@@ -266,7 +286,18 @@ class App:
             for task in waiting:
                 task.cancel()
 
-    def enqueue_many_sync(self, calls: Iterable[Bound[R]]) -> Iterator[Job[R]]:
+    def enqueue_many_sync(self, calls: Iterable[Bound[R]]) -> Sent:
+        """Sends all, and answers the report."""
+        report = Sent()
+        for job in self._enqueue_each_sync(calls):
+            report.add(job)
+        return report
+
+    def enqueue_each_sync(self, calls: Iterable[Bound[R]]) -> SendingSync[R]:
+        """Sends while it is iterated, and answers each job."""
+        return SendingSync("enqueue_each_sync", lambda: self._enqueue_each_sync(calls))
+
+    def _enqueue_each_sync(self, calls: Iterable[Bound[R]]) -> Iterator[Job[R]]:
         for chunk in _sync_chunks(calls):
             yield from self.home.run_sync(_same, _sending(self, chunk))
 
@@ -282,8 +313,8 @@ class App:
 
     async def _send_batch(self, client: Client, calls: list[Bound[R]]) -> list[Job[R]]:
         call = calls[0]
-        tenant = call.tenant or self.tenant
-        if tenant != self.tenant:
+        tenant = call.tenant or client.tenant
+        if tenant != client.tenant:
             client = client.as_tenant(tenant)
         answers = await client.enqueue_batch(batch_of(calls), call.durability)
         return [self._job(each, answers, at, tenant) for at, each in enumerate(calls)]
@@ -323,7 +354,8 @@ class App:
         memory_bytes: int = 0,
     ) -> AsyncIterator[Worker]:
         """A worker in this program: it works until the block is left, then lets its jobs end, for `stop` at most."""
-        client = (await self.home.open()).as_tenant(self.tenant, tenants)
+        opened = await self.home.open()
+        client = opened.as_tenant(opened.tenant, tenants)
         try:
             name = name or default_name()
             keeping = None
@@ -337,7 +369,7 @@ class App:
                 records = 2 * most + UNSETTLED_MAX + sum(task.settings.batch for task in self.registry.tasks())
                 names = [queue if isinstance(queue, str) else queue[0] for queue in queues or self.queues]
                 names = names or list(queues_of(self.registry.tasks()))
-                keeping = Keeping(self.url, self.token, self.tenant, list(tenants), name, records, names)
+                keeping = Keeping(self.url, self.token, client.tenant, list(tenants), name, records, names)
             worker = Worker(
                 self.registry,
                 client,
@@ -365,7 +397,8 @@ class App:
 
     def job(self, id: int, *, tenant: str = "", returns: type[R] | None = None) -> Job[R]:
         """A handle of a job by its id."""
-        return Job(self.home, Reader(self.codecs, Any if returns is None else returns), id, tenant or self.tenant)
+        reader = Reader(self.codecs, Any if returns is None else returns)
+        return Job(self.home, reader, id, tenant or self._tenant or self.home.tenant)
 
     async def cancel(self, id: int) -> str:
         return await self.job(id).cancel()

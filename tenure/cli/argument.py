@@ -48,7 +48,7 @@ Tenant = Annotated[
     typer.Option(
         metavar="TENANT",
         envvar="TENURE_TENANT",
-        help="On whose behalf; 'default' by default, and '*' reads those of all.",
+        help="On whose behalf; by default that of the token, else 'default'; '*' reads those of all.",
         rich_help_panel="Connection",
     ),
 ]

@@ -41,8 +41,7 @@ async def _queues(place: "Place", token: str) -> list[str]:
     import asyncio
 
     from tenure.client.client import connect
-    from tenure.core.tenant import DEFAULT_TENANT
 
     async with asyncio.timeout(PATIENCE_S):
-        async with connect(place.url, tenant=os.environ.get("TENURE_TENANT") or DEFAULT_TENANT, token=token) as client:
+        async with connect(place.url, tenant=os.environ.get("TENURE_TENANT", ""), token=token) as client:
             return list(await client.count())

@@ -69,22 +69,21 @@ def show_jobs(session: Session, filter: Filter, limit: int, cursor: str) -> None
         for job in found:
             show_json(job_fields(job))
     elif found:
-        _show_list(found)
+        _show_list(found, session.is_all)
     else:
         show_line(f"no job{describe_filter(filter)}")
     if cursor and found:
         show_note(f"there may be more: --cursor {cursor}")
 
 
-def _show_list(jobs: list[JobRecord]) -> None:
+def _show_list(jobs: list[JobRecord], with_tenant: bool) -> None:
     now_ms = read_clock().wall_ms
-    tenants = len({job.tenant for job in jobs}) > 1
-    tenant = ["~tenant"] if tenants else []
+    tenant = ["~tenant"] if with_tenant else []
     table = make_table(">id", *tenant, "~queue", "~task", "state", ">attempt", "created", "~note", "~payload")
     for job in jobs:
         table.add_row(
             str(job.id),
-            *([elastic(job.tenant)] if tenants else []),
+            *([elastic(job.tenant)] if with_tenant else []),
             elastic(job.queue),
             elastic(job.task),
             state_cell(job.state),

@@ -113,7 +113,7 @@ class Session:
 
     def __init__(self, url: str | None, token: str | None, tenant: str | None, as_json: bool) -> None:
         self.as_json = as_json
-        self.tenant = tenant or DEFAULT_TENANT
+        self._tenant = tenant or ""  # empty: that of the token
         self.url = url
         self._token = token
         self._client: SyncClient | None = None
@@ -129,9 +129,14 @@ class Session:
             client.close()
 
     @property
+    def tenant(self) -> str:
+        """As given, else as the token says, which is known once the client is open."""
+        return self._tenant or (DEFAULT_TENANT if self._client is None else self._client.tenant)
+
+    @property
     def is_all(self) -> bool:
         """Whether all tenants are meant."""
-        return self.tenant == ANY_TENANT
+        return self._tenant == ANY_TENANT
 
     @property
     def client(self) -> "SyncClient":
@@ -146,7 +151,7 @@ class Session:
 
             client = connect_sync(
                 place.url,
-                tenant=DEFAULT_TENANT if self.is_all else self.tenant,
+                tenant="" if self.is_all else self._tenant,
                 tenants=(ANY_TENANT,) if self.is_all else (),
                 token=read_token(self._token) if place.is_server else "",
             )

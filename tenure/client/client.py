@@ -18,7 +18,7 @@ from tenure.client.remote import REMOTE, RemoteStore, remote_store
 from tenure.core import bound, request
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
 from tenure.core.clock import Now
-from tenure.core.duration import Duration, milliseconds
+from tenure.core.duration import Duration, milliseconds, time_ms
 from tenure.core.error import Error, Forbidden, InvalidRequest, JobCancelled, JobFailed, JobNotFound, Unsupported
 from tenure.core.job import Extras, Options
 from tenure.core.record import (
@@ -31,6 +31,7 @@ from tenure.core.record import (
     LoadReport,
     Scanned,
     StreamItem,
+    Timed,
 )
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Failure, Filter, Load, Settle
 from tenure.core.state import (
@@ -56,6 +57,7 @@ DURATIONS = {
     "keep_completed": "keep_completed_ms",
     "keep_failed": "keep_failed_ms",
 }
+TIMES = frozenset({"run_at", "expires_at"})
 SCAN_PAGE = 10_000
 # The zero cases of retention, by their own names.
 ZEROES = {"remove_on_complete": "keep_completed_ms", "remove_on_fail": "keep_failed_ms"}
@@ -71,7 +73,7 @@ class Enqueued(msgspec.Struct, frozen=True):
     error: Error | None = None
 
 
-class Leased(msgspec.Struct, frozen=True):
+class Leased(Timed, frozen=True):
     """A job that this client holds until `lease_until` (milliseconds since 1970, by the store's clock), which was
     `lease_ms` off when the store answered."""
 
@@ -89,7 +91,9 @@ class Leased(msgspec.Struct, frozen=True):
     lease_ms: int = 0
 
 
-class Settled(msgspec.Struct, frozen=True):
+class Settled(Timed, frozen=True):
+    """How a job stands after its settlement; `run_at` in milliseconds since 1970, 0 when it does not run again."""
+
     id: int
     state: str
     run_at: int = 0
@@ -98,24 +102,25 @@ class Settled(msgspec.Struct, frozen=True):
 def connect(
     url: str = "memory://",
     *,
-    tenant: str = DEFAULT_TENANT,
+    tenant: str = "",
     tenants: Iterable[str] = (),
     token: str = "",
     format: str = "msgpack",
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], Now] = read_clock,
 ) -> "Client":
-    """A client of the store that the URL names. `tenants` are those a claim takes from; "*" is all of them.
+    """A client of the store that the URL names. Without a `tenant`, that of the token, else `default`. `tenants` are
+    those a claim takes from; "*" is all of them.
 
     `token`, `format` (msgpack or json) and `tls` are for a server: tenure://host:6789, tenure+tls://host:6789,
     tenure+unix:///run/tenure.sock.
     """
-    context = Context(tenant=tenant, tenants=tuple(tenants))
     if urlsplit(url).scheme in REMOTE:
+        context = Context(tenant=tenant, tenants=tuple(tenants))
         return Client(Driver(remote_store(url, token, format, tls), clock), context)
     from tenure.store.url import open_store  # and with it the engine, which a client of a server does not need
 
-    return Client(Driver(open_store(url), clock), context)
+    return Client(Driver(open_store(url), clock), Context(tenant=tenant or DEFAULT_TENANT, tenants=tuple(tenants)))
 
 
 def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:
@@ -130,6 +135,8 @@ def split_fields(fields: dict[str, object]) -> tuple[Options, Extras | None]:
             options[ZEROES[field]] = 0
         elif field in DURATIONS:
             options[name] = milliseconds(field, value)
+        elif field in TIMES:
+            extras[name] = time_ms(field, value)
         elif name in bound.EXTRA_RULES:
             extras[name] = value
         elif name in bound.OPTION_RULES:
@@ -148,6 +155,8 @@ class Client:
 
     async def __aenter__(self) -> "Client":
         await self._driver.open()
+        if not self._context.tenant and isinstance(self._store, RemoteStore):
+            self._context = Context(tenant=self._store.tenant, tenants=self._context.tenants)
         return self
 
     async def __aexit__(
@@ -162,6 +171,11 @@ class Client:
     @property
     def capabilities(self) -> Capabilities:
         return self._store.capabilities
+
+    @property
+    def tenant(self) -> str:
+        """On whose behalf it asks. Of a server's client that was told none it is known once it is open."""
+        return self._context.tenant
 
     def listen(self, told: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Be told what a server says without being asked, such as {"event": "cancelled", "id": 7}, until the function
@@ -185,7 +199,8 @@ class Client:
     # Enqueue.
 
     async def enqueue(self, payload: bytes, **fields: object) -> Enqueued:
-        """Store one job. Fields: every option of docs/semantics.md, section 4."""
+        """Store one job. Fields: every option of docs/semantics.md, section 4. Durations are timedeltas, text with a
+        unit, or seconds; times are datetimes with a zone, or seconds since 1970."""
         durability = self._durability(fields)
         options, extras = split_fields(fields)
         batch = Batch(options, [payload], None if extras is None else [extras])
@@ -317,7 +332,7 @@ class Client:
         return await self._store.settle(self._context, settle, self._now())
 
     async def extend(self, job: Leased, lease: Duration = 0) -> int:
-        """Renew the lease; answers until when it holds."""
+        """Renew the lease; answers until when it holds, in milliseconds since 1970."""
         extended = await self.extend_batch(Extend([job.id], [job.token], milliseconds("lease", lease)))
         if extended.errors:
             raise extended.errors[0]

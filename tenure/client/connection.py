@@ -24,6 +24,10 @@ class Lost(Exception):
     """The connection ended before the answer came."""
 
 
+class Unsent(Lost):
+    """The connection ended before the request was sent."""
+
+
 class Head(msgspec.Struct):
     """What every answer has; the rest is read by who asked."""
 
@@ -54,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._writable.set()
         self._unanswered = 0
         self._pinging: asyncio.TimerHandle | None = None
+        self._is_left = False
 
     # What asyncio calls.
 
@@ -87,7 +92,18 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
+        """Whether requests can be made on it."""
+        return self._transport is not None and not self._is_left
+
+    @property
+    def is_connected(self) -> bool:
         return self._transport is not None
+
+    def leave(self) -> None:
+        """The server stops: no more requests are made here, and it ends with the last answer that is waited for."""
+        self._is_left = True
+        if not self._waiting:
+            self.close()
 
     # Requests.
 
@@ -100,8 +116,8 @@ class Connection(asyncio.Protocol):
         if self._places.locked() or not self._writable.is_set():
             await self._until_room(until)
         async with self._places:
-            if self._transport is None:
-                raise Lost
+            if not self.is_open:
+                raise Unsent
             self._last += 1
             id = self._last
             body = self._form.encode({**fields, "reqId": id})
@@ -167,6 +183,8 @@ class Connection(asyncio.Protocol):
                 future.set_result(body)
             else:
                 future.set_exception(error_of(head))
+        if self._is_left and not self._waiting:
+            self.close()
 
     def _ping(self) -> None:
         if self._transport is None:

@@ -1,7 +1,8 @@
 """A store on a server: `tenure://host:6789` or `tenure+unix:///run/tenure.sock`.
 
-The verbs go over one connection as commands. When it is lost it is made again, with growing pauses; what was asked and
-not answered is asked again with the same operation id, so that nothing is done twice. Every call has a deadline.
+The verbs go over one connection as commands. When it is lost, or its server stops, it is made again, with growing
+pauses; what was asked and not answered is asked again with the same operation id, so that nothing is done twice. Every
+call has a deadline, and goes on until then (`tenure.store.repeat`).
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from collections.abc import Callable, Container
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
-from tenure.client.connection import Connection, Lost
+from tenure.client.connection import Connection, Lost, Unsent
 from tenure.core import bound
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
@@ -29,24 +30,32 @@ from tenure.core.record import (
 )
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.state import SETTLE_RELEASE
-from tenure.core.tenant import Context, OpId
+from tenure.core.tenant import DEFAULT_TENANT, Context, OpId
 from tenure.store.contract import Capabilities
+from tenure.store.repeat import (
+    CALL_S,
+    LATE_S,
+    STOPPING,
+    WAITS,
+    WITH_OP_ID,
+    deadline_s,
+    has_own_deadline,
+    is_repeatable,
+    is_sweep,
+)
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.limit import MESSAGE_BYTES_MAX
 from tenure.wire.option import in_core_terms
 from tenure.wire.speech import merged
 from tenure.wire.verb import VERBS, header
 
-CALL_S = 30.0  # for a call, besides what it waits by itself
 CONNECT_S = 5.0
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MOST_S = 2.0
 OVERLOADED_TRIES = 5
 OVERLOADED_S = 5.0  # at most, between two of them
-WITH_OP_ID = frozenset({"enqueue", "settle", "change", "claim", "configure", "load"})
 HELLO = {"cmd": "HELLO", "version": 1, "client": "tenure-python"}
 PATIENT = frozenset({"watch", "stream", "events"})
-ONCE = frozenset({"append"})  # not remembered by the store: a repeat could add twice
 
 Told = Callable[[dict[str, Any]], None]
 
@@ -68,11 +77,15 @@ class RemoteStore:
         self._connection: Connection | None = None
         self._patient: RemoteStore | None = None
         self._connecting: asyncio.Task[Connection] | None = None
+        self._attempt: asyncio.Future[None] | None = None  # done when the attempt that is being made has ended
+        self._wanted_until = 0.0  # the latest deadline of those who wait for a connection
+        self._left: list[Connection] = []  # to servers that stop, until all that was asked there is answered
         self._closed = True
         self.overloaded_tries = OVERLOADED_TRIES
         self._session = secrets.token_hex(8)
         self._last_op = 0
         self._capabilities: Capabilities | None = None
+        self.tenant = DEFAULT_TENANT  # of requests that name none, as the server said when it was greeted
         self._readers = {name: form.decoder(verb.kind) for name, verb in VERBS.items()}
         self._read_hello = form.decoder(dict[str, Any])
         self._releasing: set[asyncio.Task[None]] = set()
@@ -92,9 +105,11 @@ class RemoteStore:
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.gather(self._connecting, return_exceptions=True)
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        for connection in (self._connection, *self._left):
+            if connection is not None:
+                connection.close()
+        self._connection = None
+        self._left.clear()
         if self._patient is not None:
             patient, self._patient = self._patient, None
             await patient.close()
@@ -114,27 +129,45 @@ class RemoteStore:
         if self._closed:
             raise Unavailable("the client is not open; open it first")
         if self._connecting is None or self._connecting.done():
-            self._connecting = asyncio.get_running_loop().create_task(self._connect(until))
-        done, _ = await asyncio.wait([self._connecting], timeout=max(until - asyncio.get_running_loop().time(), 0))
-        if not done:
+            self._wanted_until = until
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._wanted_until = max(self._wanted_until, until)
+        connecting = self._connecting
+        await asyncio.wait([connecting], timeout=max(until - asyncio.get_running_loop().time(), 0))
+        if not connecting.done() and self._attempt is not None:  # it may be there in a moment, as for a short wait
+            either: list[asyncio.Future[Any]] = [connecting, self._attempt]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not connecting.done():
             raise Unavailable(f"no server answers at {self._shown()}; is it running?")
-        return self._connecting.result()
+        return connecting.result()
 
     def _shown(self) -> str:
         return self._address if isinstance(self._address, str) else "{}:{}".format(*self._address)
 
-    async def _connect(self, until: float) -> Connection:
-        """Again and again until then, each time after a longer pause, of a length that clients do not share."""
+    async def _connect(self) -> Connection:
+        """Again and again until nobody wants it any more, each time after a longer pause, of a length that clients do
+        not share."""
         loop = asyncio.get_running_loop()
         pause_s = BACKOFF_FIRST_S
         while True:
+            self._attempt = loop.create_future()
             try:
                 self._connection = await self._greet()
                 return self._connection
             except (OSError, Lost, TimeoutError) as error:
-                if loop.time() + pause_s >= until:
-                    raise Unavailable(f"no server answers at {self._shown()} ({error}); is it running?") from error
-            await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
+                refused: Exception = error
+            except Unavailable as error:
+                if not is_stopping(error):
+                    raise
+                refused = error
+            finally:
+                attempt, self._attempt = self._attempt, None
+                attempt.set_result(None)
+            left_s = self._wanted_until - loop.time()
+            if left_s <= 0:
+                raise Unavailable(f"no server answers at {self._shown()} ({refused}); is it running?") from refused
+            await asyncio.sleep(min(jittered(pause_s), left_s))
             pause_s = min(2 * pause_s, BACKOFF_MOST_S)
 
     async def _greet(self) -> Connection:
@@ -155,6 +188,7 @@ class RemoteStore:
         known = {**hello["capabilities"]}
         known["durability"] = tuple(known["durability"])
         self._capabilities = Capabilities(**known)
+        self.tenant = hello.get("tenant") or DEFAULT_TENANT
         return connection
 
     # Calls.
@@ -174,8 +208,10 @@ class RemoteStore:
 
     async def _ask(self, verb: str, context: Context, arguments: tuple[Any, ...], wait_ms: int) -> Any:
         loop = asyncio.get_running_loop()
-        until = loop.time() + wait_ms / 1_000 + CALL_S
-        if context.op is None and verb in WITH_OP_ID and not _is_sweep(arguments):
+        began = loop.time()
+        until = began + deadline_s(verb, wait_ms, CALL_S)
+        late_s = LATE_S if has_own_deadline(verb, wait_ms) else 0.0
+        if context.op is None and verb in WITH_OP_ID:
             self._last_op += 1
             context = Context(
                 context.tenant,
@@ -185,27 +221,52 @@ class RemoteStore:
             )
         fields = {**header(context), **VERBS[verb].ask(self._form, *arguments)}
         late = (lambda body: self._give_back(context, body)) if verb == "claim" else None
+        pause_s = 0.0  # the first repeat is made at once
         while True:
+            connection = self._connection
             try:
-                connection = self._connection
                 if connection is None or not connection.is_open:
                     connection = await self._connected(until)
-                body = await connection.ask(fields, late, until)
+                body = await connection.ask(fields, late, until + late_s)
                 return VERBS[verb].read(self._readers[verb](body))
+            except Lost as error:
+                if not isinstance(error, Unsent) and not is_repeatable(verb, arguments):
+                    raise unknown() from None
+            except Unavailable as error:
+                if connection is not None and is_stopping(error):
+                    self._leave(connection)
+                elif late_s and loop.time() >= until:
+                    raise timed_out(verb, arguments, wait_ms, error) from None
+                else:
+                    raise
+            except Timeout as error:
+                if late_s:
+                    raise timed_out(verb, arguments, wait_ms, error) from None
+                raise
             except PayloadTooLarge as error:
                 if verb == "load" and error.max == MESSAGE_BYTES_MAX:
                     rule = f"a chunk has at most {bound.BATCH_BYTES_MAX} bytes; stage several"
                     raise InvalidRequest("batch", error.size, rule) from None
                 raise
             except InvalidRequest as error:
+                if pause_s and error.field in ("op_id", "opId"):  # the first one is not remembered any more
+                    raise unknown() from None
                 raise in_core_terms(error, verb) from None
-            except Lost:
-                if verb in ONCE or _is_sweep(arguments):
-                    raise Unavailable("the connection was lost during the call; it may have been done: look") from None
-                if loop.time() >= until:
-                    raise Timeout(f"{verb} was not answered in time") from None
-                if wait_ms:
-                    fields["timeout"] = max(int((until - CALL_S - loop.time()) * 1_000), 0)
+            left_s = until - loop.time()
+            if left_s <= 0:
+                raise timed_out(verb, arguments, wait_ms)
+            if pause_s:
+                await asyncio.sleep(min(jittered(pause_s), left_s))
+            pause_s = min(2 * pause_s, BACKOFF_MOST_S) or BACKOFF_FIRST_S
+            if wait_ms > 0 and verb in WAITS:
+                fields["timeout"] = max(wait_ms - int((loop.time() - began) * 1_000), 0)
+
+    def _leave(self, connection: Connection) -> None:
+        """Its server stops. What was asked before is answered there, or the connection is lost."""
+        connection.leave()
+        self._left = [left for left in self._left if left.is_connected]
+        if connection.is_connected and connection not in self._left:
+            self._left.append(connection)
 
     def _give_back(self, context: Context, body: bytes) -> None:
         """What a claim was given when its caller did not wait any more."""
@@ -278,7 +339,7 @@ class RemoteStore:
         return cast("Extended", await self._call("extend", context, (extend,)))
 
     async def change(self, context: Context, change: Change, now: Now) -> Answers:
-        return cast("Answers", await self._call("change", context, (change,), SWEEP_MS if _is_sweep((change,)) else 0))
+        return cast("Answers", await self._call("change", context, (change,), SWEEP_MS if is_sweep((change,)) else 0))
 
     async def get(self, context: Context, ids: list[int], custom_ids: list[str], now: Now) -> list[JobRecord | None]:
         try:
@@ -365,9 +426,23 @@ def without(batch: Batch, places: Container[int]) -> Batch:
     return Batch(batch.options, kept(batch.payloads), kept(batch.extras), kept(batch.each), keys=kept(batch.keys))
 
 
-def _is_sweep(arguments: tuple[Any, ...]) -> bool:
-    """A change of all that match: done in steps, it has no answer to be remembered."""
-    return isinstance(arguments[0], Change) and arguments[0].filter is not None
+def is_stopping(error: Unavailable) -> bool:
+    return error.fields.get(STOPPING) is True
+
+
+def jittered(pause_s: float) -> float:
+    return pause_s * (0.5 + random.random() / 2)
+
+
+def unknown() -> Unavailable:
+    return Unavailable("the connection was lost during the call; it may have been done: look")
+
+
+def timed_out(verb: str, arguments: tuple[Any, ...], wait_ms: int, error: Error | None = None) -> Timeout:
+    because = f" ({error})" if isinstance(error, Unavailable) else ""
+    if has_own_deadline(verb, wait_ms):
+        return Timeout(f"job {arguments[0]} did not end within {wait_ms} ms; it goes on{because}")
+    return Timeout(f"{verb} was not answered in time{because}")
 
 
 REMOTE = ("tenure", "tenure+tls", "tenure+unix")

@@ -27,7 +27,7 @@ from tenure.core.record import (
     StreamItem,
 )
 from tenure.core.request import Append, Batch, Change, Claim, Extend, Filter, Load, Settle
-from tenure.core.tenant import DEFAULT_TENANT, OpId
+from tenure.core.tenant import OpId
 from tenure.store.contract import Capabilities
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ T = TypeVar("T")
 def connect_sync(
     url: str = "memory://",
     *,
-    tenant: str = DEFAULT_TENANT,
+    tenant: str = "",
     tenants: Iterable[str] = (),
     token: str = "",
     format: str = "msgpack",
@@ -82,6 +82,10 @@ class SyncClient:
     @property
     def capabilities(self) -> Capabilities:
         return self._client.capabilities
+
+    @property
+    def tenant(self) -> str:
+        return self._client.tenant
 
     def listen(self, told: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """As the async one; `told` is called in the client's thread."""

@@ -1,8 +1,25 @@
 """What is read of a job, an event, a queue: frozen values, one name per field on every layer."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
+
+from tenure.core.duration import datetime_of
+from tenure.core.error import InvalidRequest
+
+TIMES = frozenset({"at", "since", "earliest", "lease_until"})  # and whatever ends in _at
+
+
+class Timed(msgspec.Struct, frozen=True):
+    """A record with times: milliseconds since 1970, 0 when there is none."""
+
+    def time(self, field: str) -> datetime | None:
+        """That time as a datetime in UTC; None when there is none: `record.time("ended_at")`."""
+        times = [name for name in self.__struct_fields__ if name in TIMES or name.endswith("_at")]
+        if field not in times:
+            raise InvalidRequest("field", field, "it must be one of " + ", ".join(times))
+        return datetime_of(getattr(self, field))
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -14,7 +31,7 @@ class Failed(msgspec.Struct, frozen=True):
     fingerprint: str = ""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(Timed, frozen=True):
     """One line of a job's history: an attempt that is over, and why."""
 
     attempt: int
@@ -26,7 +43,7 @@ class Ended(msgspec.Struct, frozen=True):
     error: Failed | None = None
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(Timed, frozen=True):
     percent: int = 0
     message: str = ""
     at: int = 0
@@ -42,8 +59,8 @@ class BlobRecord(msgspec.Struct, frozen=True):
     absent: str = "not_read"
 
 
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it is read. Times in milliseconds since 1970, 0 when there is none."""
+class JobRecord(Timed, frozen=True, kw_only=True):
+    """A job as it is read. Times in milliseconds since 1970, 0 when there is none; `time` answers datetimes."""
 
     id: int
     custom_id: str = ""
@@ -83,7 +100,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     result_blob: BlobRecord | None = None
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Event(Timed, frozen=True, kw_only=True, omit_defaults=True):
     """One transition. Which of the later fields are set depends on the type; see docs/semantics.md, section 15."""
 
     seq: int
@@ -121,7 +138,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: dict[str, object] = {}
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(Timed, frozen=True, kw_only=True):
     """Why a job is where it is. `held_by` names what holds it, `place` its place in line (-1: over 1,000 or none)."""
 
     id: int
@@ -133,7 +150,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     earliest: int = 0
 
 
-class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerRecord(Timed, frozen=True, kw_only=True):
     name: str
     version: str = ""
     tasks: tuple[str, ...] = ()
@@ -141,7 +158,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: int = 0
 
 
-class StreamItem(msgspec.Struct, frozen=True):
+class StreamItem(Timed, frozen=True):
     offset: int
     at: int
     data: bytes
@@ -221,7 +238,7 @@ class Scanned(msgspec.Struct, frozen=True):
     columns: dict[str, Any] = {}
 
 
-class DeadLetterGroup(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterGroup(Timed, frozen=True, kw_only=True):
     fingerprint: str
     reason: str
     type: str

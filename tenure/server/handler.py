@@ -22,6 +22,7 @@ from tenure.core.error import (
     InvalidRequest,
     JobNotFound,
     LeaseLost,
+    Unavailable,
 )
 from tenure.core.record import EventPage, JobRecord
 from tenure.core.request import Batch, Change, Claim, Configure, Filter, Load, Settle
@@ -98,6 +99,11 @@ class Asked:
 
 
 PLAIN = Asked()  # nothing
+
+
+def stopping() -> Unavailable:
+    """Nothing was done: a client asks the next server (`tenure.store.repeat`)."""
+    return Unavailable(STOPPING, stopping=True)
 
 
 def may_wait(call: Call) -> bool:

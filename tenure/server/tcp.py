@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from tenure.client.begun import begin
 from tenure.core.answer import Answers, Claimed
-from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated, Unavailable
+from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unauthenticated
 from tenure.core.record import JobRecord
 from tenure.core.request import Batch, Claim
 from tenure.core.state import STATE_NAMES
@@ -22,7 +22,7 @@ from tenure.core.tenant import PRODUCER, WORKER, Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
 from tenure.server.follow import Follows
-from tenure.server.handler import STOPPING, Asked, Handler
+from tenure.server.handler import Asked, Handler, stopping
 from tenure.store.contract import Moved, Wait
 from tenure.wire import command as c
 from tenure.wire import limit, work
@@ -353,7 +353,7 @@ class Connection(asyncio.Protocol):
         if caller is None:
             raise Unauthenticated("say AUTH with a token first")
         if self._door.is_closing:
-            raise Unavailable(STOPPING)
+            raise stopping()
         handler = self._handler
         now = handler.clock()
         speech.now_ms = now.wall_ms
@@ -436,7 +436,7 @@ class Connection(asyncio.Protocol):
         self._reply(speech, message, warnings, fields, leased)
 
     def _ended(self) -> Error:
-        return Unavailable(STOPPING) if self._door.is_closing else Timeout("the request was ended")
+        return stopping() if self._door.is_closing else Timeout("the request was ended")
 
     # Calls that wait for a job or for the disk, without a task.
 
@@ -566,6 +566,7 @@ class Connection(asyncio.Protocol):
         speech.is_old = False
         self._tenant = message.tenant
         self._forget_context()
+        own = "" if self._caller is None else self._caller.tenant("")
         return {
             "version": VERSION,
             "server": "tenure",
@@ -573,6 +574,7 @@ class Connection(asyncio.Protocol):
             "limits": {"message": limit.MESSAGE_BYTES_MAX, "calls": limit.CALLS_PER_CONNECTION},
             "capabilities": self._handler.store.capabilities,
             "connection": self.number,
+            "tenant": self._tenant or own,
         }
 
     # Answers.

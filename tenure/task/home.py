@@ -11,6 +11,7 @@ import concurrent.futures.thread  # noqa: F401 - its end is registered before ou
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import TypeVar
 from weakref import WeakSet
 
@@ -30,8 +31,8 @@ class Home:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: LoopThread | None = None
         self._users = 0
-        self._opening = threading.Lock()
-        self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._lock = threading.Lock()  # held for a look at what follows, never over a wait
+        self._opening: Future[None] | None = None  # done when a loop or a thread has opened a connection, or could not
         self._forgotten: list[object] = []  # of a parent process: not to be closed here
         _homes.add(self)
 
@@ -39,20 +40,32 @@ class Home:
 
     async def open(self) -> Client:
         """Put the connection into this loop. Opened twice, it is closed when the second is done with it."""
-        async with self._one_at_a_time():
+        while (other := self._begin()) is not None:
+            await asyncio.shield(asyncio.wrap_future(other))
+        try:
             return await self._open(asyncio.get_running_loop())
+        finally:
+            self._end()
 
-    def _one_at_a_time(self) -> asyncio.Lock:
-        loop = asyncio.get_running_loop()
-        if self._gate is None or self._gate[0] is not loop:
-            self._gate = (loop, asyncio.Lock())
-        return self._gate[1]
+    def _begin(self) -> "Future[None] | None":
+        """Become the only one who opens; or who has to be waited for first, whether in a loop or in a thread."""
+        with self._lock:
+            if self._opening is None:
+                self._opening = Future()
+                return None
+            return self._opening
+
+    def _end(self) -> None:
+        with self._lock:
+            opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.set_result(None)
 
     async def _open(self, loop: asyncio.AbstractEventLoop) -> Client:
         if self._thread is not None:
             await asyncio.to_thread(self._stop_thread)
         if self._client is not None and self._loop is not loop and self._loop is not None and self._loop.is_closed():
-            self.forget()
+            self._drop()
         if self._client is None:
             client = self._make_client()
             await client.__aenter__()
@@ -75,6 +88,12 @@ class Home:
         if self._client is not None and asyncio.get_running_loop() is self._loop:
             return self._client
         return None
+
+    @property
+    def tenant(self) -> str:
+        """Of the open connection; empty when there is none."""
+        client = self._client
+        return "" if client is None else client.tenant
 
     @property
     def is_open(self) -> bool:
@@ -100,19 +119,32 @@ class Home:
             raise
 
     def _opened(self) -> tuple[Client, asyncio.AbstractEventLoop]:
-        with self._opening:
-            if self._loop is not None and self._loop.is_closed():
-                self.forget()
-            if self._client is None or self._loop is None:
-                thread = LoopThread("tenure-app")
-                client = self._make_client()
-                try:
-                    thread.run(client.__aenter__())
-                except BaseException:
-                    thread.stop()
-                    raise
-                self._client, self._loop, self._thread = client, thread.loop, thread
-            return self._client, self._loop
+        """The connection, wherever it lives; opened in a thread of its own if nobody did so before."""
+        while True:
+            client, loop = self._client, self._loop
+            if client is not None and loop is not None and not loop.is_closed():
+                return client, loop
+            if (other := self._begin()) is not None:
+                other.result()
+                continue
+            try:
+                self._open_in_thread()
+            finally:
+                self._end()
+
+    def _open_in_thread(self) -> None:
+        if self._loop is not None and self._loop.is_closed():
+            self._drop()
+        if self._client is not None and self._loop is not None:
+            return
+        thread = LoopThread("tenure-app")
+        client = self._make_client()
+        try:
+            thread.run(client.__aenter__())
+        except BaseException:
+            thread.stop()
+            raise
+        self._client, self._loop, self._thread = client, thread.loop, thread
 
     def _stop_thread(self) -> None:
         thread, client = self._thread, self._client
@@ -129,10 +161,15 @@ class Home:
             self._stop_thread()
 
     def forget(self) -> None:
+        """In a process that was forked: what the parent has is its own, and who opened there is not here."""
+        self._drop()
+        self._lock = threading.Lock()
+        self._opening = None
+
+    def _drop(self) -> None:
         self._forgotten += [self._client, self._loop, self._thread]
         self._client = self._loop = self._thread = None
         self._users = 0
-        self._opening = threading.Lock()  # another thread of the parent may have held it
 
 
 async def _done(work: Awaitable[T]) -> T:

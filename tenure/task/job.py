@@ -29,7 +29,7 @@ class Job(Generic[R_co]):
         error: Error | None = None,
     ) -> None:
         self.id = id
-        self.tenant = tenant
+        self.tenant = tenant  # empty: that of the app, which is not open yet
         self.duplicate = duplicate  # it was there already
         self.replaced = replaced  # and has the new payload
         self.error = error  # why it was not stored, where many are enqueued at once
@@ -54,7 +54,7 @@ class Job(Generic[R_co]):
         return value
 
     def _tenant_client(self, client: Client) -> Client:
-        return client.as_tenant(self.tenant)
+        return client.as_tenant(self.tenant) if self.tenant else client
 
     # Looking, and stopping.
 

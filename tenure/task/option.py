@@ -1,13 +1,11 @@
 """The options of jobs and tasks as people write them, and the values of the contract they become."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, TypedDict
 
 from tenure.client.client import split_fields
 from tenure.core import bound
-from tenure.core.duration import Duration
-from tenure.core.error import InvalidRequest
+from tenure.core.duration import Duration, Time, time_ms
 from tenure.core.job import Extras, Options
 from tenure.core.retry import Backoff
 
@@ -19,9 +17,9 @@ class JobOptions(TypedDict, total=False):
     queue: str
     priority: int | str
     delay: Duration
-    run_at: datetime | float
+    run_at: Time
     ttl: Duration
-    expires_at: datetime | float
+    expires_at: Time
     max_attempts: int | None
     backoff: Backoff
     timeout: Duration
@@ -64,17 +62,6 @@ OF_TASKS = frozenset(JobOptions.__annotations__) - {
 }
 
 
-def instant_ms(field: str, value: object) -> int:
-    """Milliseconds since 1970 from a time with a zone, or from seconds."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise InvalidRequest(field, value, "it needs a time zone; datetime.now(UTC) has one")
-        return int(value.timestamp() * 1000)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return int(value * 1000)
-    raise InvalidRequest(field, value, "it must be a datetime with a time zone, or seconds since 1970")
-
-
 def job_ids(value: Iterable[Any]) -> list[int]:
     """Jobs by their handles or their ids."""
     return [each if isinstance(each, int) else each.id for each in value]
@@ -85,7 +72,7 @@ def read_options(fields: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
     plain = dict(fields)
     for name in ("run_at", "expires_at"):
         if name in plain:
-            plain[name] = instant_ms(name, plain[name])
+            plain[name] = time_ms(name, plain[name])
     if "depends_on" in plain:
         plain["depends_on"] = job_ids(plain["depends_on"])
     for name in ("limit_keys", "tags"):
@@ -97,7 +84,4 @@ def read_options(fields: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
 
 
 def extras_of(own: dict[str, Any]) -> Extras | None:
-    if not own:
-        return None
-    _, extras = split_fields(own)
-    return extras
+    return bound.make_extras(**own) if own else None

@@ -10,6 +10,8 @@ import msgspec
 from tenure.core import bound as bounds
 from tenure.core.error import InvalidRequest
 from tenure.core.job import Options
+from tenure.task import binary
+from tenure.task.binary import bytes_in
 from tenure.task.bound import Bound
 from tenure.task.codec import Codec, Codecs, Decode, Undecodable, Unencodable
 from tenure.task.job import Job
@@ -199,9 +201,12 @@ class Task(Generic[P, R]):
         values = self.signature.bind(args, kwargs)
         try:
             payload = self.codec.encode(values)
-            self._decode(payload)
+            read = self._decode(payload)
         except (Unencodable, Undecodable) as error:
             raise InvalidRequest(f"{self.name} arguments", values, self._why(values, error)) from None
+        given = bytes_in(values.values())
+        if given and not given <= bytes_in([read]):
+            raise InvalidRequest(f"{self.name} arguments", values, binary.RULE)
         return self.wrap(values, payload, chosen or self.shared, tenant, durability)
 
     def _why(self, values: dict[str, Any], error: Exception) -> str:

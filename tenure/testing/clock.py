@@ -4,15 +4,14 @@ from datetime import UTC, datetime
 
 from tenure.client.clock import read_clock
 from tenure.core.clock import Now
-from tenure.core.duration import Duration, milliseconds
+from tenure.core.duration import Duration, milliseconds, time_ms
 from tenure.core.error import InvalidRequest
-from tenure.task.option import instant_ms
 
 
 class Clock:
     def __init__(self, at: datetime | None = None) -> None:
         """Stands at the given time, which needs a time zone; by default at the present."""
-        self._wall_ms = read_clock().wall_ms if at is None else instant_ms("at", at)
+        self._wall_ms = read_clock().wall_ms if at is None else time_ms("at", at)
         self._elapsed_ms = 0
 
     def __call__(self) -> Now:

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from msgspec.structs import astuple
 
 from tenure.core import bound, dependency, job, retry
+from tenure.core.duration import milliseconds
 from tenure.core.error import Error, InvalidRequest, from_fields
 from tenure.core.job import DEFAULT_OPTIONS, Extras, Options
 from tenure.core.retry import Backoff
@@ -38,6 +39,14 @@ ZERO_IS_NONE = frozenset(
     {"ttl_ms", "timeout_ms", "lease_ms", "max_attempts", "keep_completed_ms", "keep_completed_count"}
 )
 PUBLIC_NAMES = {core: public for public, core in CORE_NAMES.items()}
+# Fields of commands and jobs that are durations: milliseconds, and over HTTP also text with a unit.
+DURATIONS = frozenset(
+    {
+        *(public for public, core in CORE_NAMES.items() if core.endswith("_ms")),
+        *("backoff", "base", "cap", "grace", "period", "retry_after"),
+    }
+)
+DURATION_RULE = "it must be whole milliseconds, or text such as 250ms, 30s, 5m, 1h, 7d"
 CHOICES: dict[str, tuple[str, ...]] = {
     "on_conflict": job.CONFLICT_NAMES,
     "debounce_mode": job.DEBOUNCE_NAMES,
@@ -148,6 +157,14 @@ def split(fields: dict[str, Any], is_old: bool) -> tuple[dict[str, Any], dict[st
         elif not (is_old and (value is None or (value == 0 and name in ZERO_IS_NONE))):
             options[name] = value
     return options, extras
+
+
+def duration_of(name: str, text: str) -> int:
+    """Milliseconds from text with a unit."""
+    try:
+        return milliseconds(name, text)
+    except InvalidRequest:
+        raise InvalidRequest(name, text, DURATION_RULE) from None
 
 
 def backoff_of(value: WireBackoff | int) -> Backoff:

@@ -26,16 +26,19 @@ from tenure.wire.command import (
     PushManyItems,
 )
 from tenure.wire.format import MSGPACK_FORMAT, NONSENSE, Format
-from tenure.wire.option import ALIASES, Few, Item, JustData
+from tenure.wire.option import ALIASES, DURATIONS, Few, Item, JustData, duration_of
 
 SHOWN_BYTES_MAX = 4_096  # of a wrong value, in an error
 
 
 class Reader:
-    """Reads commands in one format."""
+    """Reads commands in one format. With `takes_text` durations may be text with a unit: `"5m"`."""
 
-    def __init__(self, form: Format) -> None:
+    def __init__(self, form: Format, takes_text: bool = False) -> None:
         self.form = form
+        self._takes_text = takes_text
+        self._any = form.decoder(Any)
+        self._list = form.decoder(list[Raw])
         self._read = form.decoder(AnyInMessagePack if form is MSGPACK_FORMAT else AnyCommand)
         self._plain_jobs = form.decoder(Few[JustData])
         self._fields = form.decoder(dict[str, Raw])
@@ -123,6 +126,10 @@ class Reader:
         try:
             return decode(data)
         except NONSENSE as error:
+            if self._takes_text and own in DURATIONS:
+                text = self._any(data)
+                if isinstance(text, str):
+                    return duration_of(name, text)
             of_one, of_each = _inner(kind, own)
             with suppress(*NONSENSE):  # where it is no map, or no list of maps, the first error says what it must be
                 if of_one is not None:

@@ -201,7 +201,7 @@ def test_without_a_loop_there_are_sync_twins(kind: str, tmp_path: Path) -> None:
     assert job.state_sync() == "ready"
     assert job.info_sync().queue == "email"
     assert job.explain_sync().state == "ready"
-    assert [found.duplicate for found in app.enqueue_many_sync(send.bind(str(n)) for n in range(3))] == [False] * 3
+    assert [found.duplicate for found in app.enqueue_each_sync(send.bind(str(n)) for n in range(3))] == [False] * 3
 
     async def work() -> None:
         async with app.worker() as worker:

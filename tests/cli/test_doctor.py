@@ -106,7 +106,9 @@ def test_missing_token_is_wrong_and_a_token_file_is_read(tmp_path: Path) -> None
         refused = run("doctor", url)
         assert (refused.code, "tenure tokens make" in refused.out) == (1, True), refused
         (tmp_path / "token").write_text(token.split()[1] + "\n")
-        foreign = run("doctor", url, env={"TENURE_TOKEN_FILE": "token"})
+        own = run("doctor", url, env={"TENURE_TOKEN_FILE": "token"})
+        assert (own.code, "tenant acme" in own.out) == (0, True), own
+        foreign = run("doctor", url, "--tenant", "globex", env={"TENURE_TOKEN_FILE": "token"})
         assert (foreign.code, "--tenant" in foreign.out) == (1, True), foreign
         assert run("doctor", url, env={"TENURE_TOKEN_FILE": "token", "TENURE_TENANT": "acme"}).code == 0
         assert run("doctor", url, "--token", token.split()[1], "--tenant", "acme").code == 0

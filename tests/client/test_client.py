@@ -139,7 +139,7 @@ async def test_enqueue_takes_every_option(client: Client, clock: Clock) -> None:
 
 
 async def test_enqueue_takes_times_of_the_clock(client: Client, clock: Clock) -> None:
-    made = await client.enqueue(b"", run_at=clock.wall_ms + 1_000, expires_at=clock.wall_ms + 2_000)
+    made = await client.enqueue(b"", run_at=clock.wall_ms / 1_000 + 1, expires_at=clock.wall_ms / 1_000 + 2)
     job = await client.get(made.id)
     assert (job.run_at, job.expires_at) == (clock.wall_ms + 1_000, clock.wall_ms + 2_000)
 

@@ -64,7 +64,7 @@ async def furnish(client: Client) -> dict[str, int]:
         elif name == "released":
             await client.release(job, "2h")
     await add("scheduled", delay="3h", ttl="9d", on_conflict="replace")
-    await add("ready", lifo=True, expires_at=wall_ms() + 10**8)
+    await add("ready", lifo=True, expires_at=wall_ms() / 1_000 + 10**5)
     await add("behind", group="group of retrying", queue="mail")
     await add("cancelled")
     await client.cancel(ids["cancelled"])

@@ -105,7 +105,7 @@ async def test_copied_jobs_are_alive(pair: tuple[Client, Client]) -> None:
     """A delayed one runs at its time, attempts that were left are left, limits and groups hold, dependents follow."""
     source, target = pair
     soon = wall_ms() + 400
-    await source.enqueue(b"soon", queue="soon", run_at=soon)
+    await source.enqueue(b"soon", queue="soon", run_at=soon / 1_000)
     await source.enqueue_many([b"a", b"b"], queue="tight", limit_keys=("one",))
     await source.configure("key", "one", concurrency=1)
     await source.enqueue_many([b"g1", b"g2"], queue="grouped", group="g")
@@ -278,12 +278,12 @@ async def test_copies_of_one_load_at_once_are_noticed(pair: tuple[Client, Client
 async def test_job_that_became_due_or_expired_meanwhile_is_explained(pair: tuple[Client, Client]) -> None:
     source, target = pair
     soon = wall_ms() + 300
-    await source.enqueue(b"due", run_at=soon)
-    await source.enqueue(b"expires", queue="never", expires_at=soon)
+    await source.enqueue(b"due", run_at=soon / 1_000)
+    await source.enqueue(b"expires", queue="never", expires_at=soon / 1_000)
     copy = Copy(source, target, "copy", wall_ms)
     await copy.run()
     for client in pair:
-        await client.as_tenant("own").enqueue(b"", queue="later", run_at=soon + 1)
+        await client.as_tenant("own").enqueue(b"", queue="later", run_at=(soon + 1) / 1_000)
         await client.as_tenant("own").claim("later", wait=5)
     verified = await copy.verify()
     assert [each for each in verified.named if each.tenant != "own"] == []

@@ -57,6 +57,7 @@ RULES = (
     Rule("tenure.wire", ("tenure.core",), pure=True),
     Rule("tenure.store", ("tenure.core", "tenure.engine")),
     Rule("tenure.store.contract", ("tenure.core",)),
+    Rule("tenure.store.repeat", ("tenure.core",), pure=True),
     Rule("tenure.store.embedded", ("tenure.core", "tenure.engine", "tenure.store", "tenure.wire")),
     Rule(
         "tenure.ops",
@@ -137,7 +138,10 @@ RULES = (
     Rule("tenure.cli.audit", ("tenure.cli", "tenure.core", "tenure.spark")),
     Rule("tenure.cli.spark", ("tenure.cli", "tenure.client", "tenure.core", "tenure.lake", "tenure.spark")),
     Rule("tenure.integration", ("tenure.app", "tenure.client", "tenure.core", "tenure.task")),
-    Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),
+    Rule(
+        "tenure.client",
+        ("tenure.core", "tenure.store.contract", "tenure.store.repeat", "tenure.store.url", "tenure.wire"),
+    ),
 )
 
 CONCRETE_STORES = (

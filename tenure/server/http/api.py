@@ -45,7 +45,9 @@ class Api:
         self._handler = handler
         self._guard = guard
         self._metrics = metrics
-        self._speeches: dict[Format, Speech] = {form: Speech(Reader(form)) for form in (JSON_FORMAT, MSGPACK_FORMAT)}
+        self._speeches: dict[Format, Speech] = {
+            form: Speech(Reader(form, takes_text=True)) for form in (JSON_FORMAT, MSGPACK_FORMAT)
+        }
         self._root = Node()
         for endpoint, leaf in leaves(ENDPOINTS).items():
             self._root.add(endpoint, leaf)

@@ -8,12 +8,14 @@ from msgspec import Struct
 from tenure.server.http import answer as a
 from tenure.server.http.read import Leaf, leaves
 from tenure.server.http.route import ENDPOINTS, Endpoint
+from tenure.wire import command as c
+from tenure.wire.option import DURATIONS, WireBackoff
 
 REF = "#/components/schemas/{name}"
 ABOUT = (
-    "A multi-tenant job queue. Times are milliseconds since 1970, durations milliseconds, tokens of leases base64. "
-    "Bodies and answers are JSON, or MessagePack where Content-Type or Accept say so. What stands in `data` is kept as "
-    'it came; bytes in JSON are {"$bin": base64}.'
+    "A multi-tenant job queue. Times are milliseconds since 1970, durations milliseconds or text with a unit such as "
+    "250ms, 30s, 5m, 1h, 7d, tokens of leases base64. Bodies and answers are JSON, or MessagePack where Content-Type "
+    'or Accept say so. What stands in `data` is kept as it came; bytes in JSON are {"$bin": base64}.'
 )
 Schema = dict[str, Any]
 
@@ -25,6 +27,8 @@ def describe() -> Schema:
     kinds: list[Any] = [*bodies, *sorted(answers, key=lambda kind: kind.__name__)]
     refs, components = msgspec.json.schema_components(kinds, schema_hook=_of_anything, ref_template=REF)
     ref_of = dict(zip(kinds, refs, strict=True))
+    for name in {WireBackoff.__name__, c.Failed.__name__, *(leaf.kind.__name__ for leaf in made.values())}:
+        _take_text(components.get(name, {}))
     paths: dict[str, Schema] = {}
     for endpoint, leaf in made.items():
         operation = _operation(endpoint, leaf, ref_of, components)
@@ -45,6 +49,14 @@ def describe() -> Schema:
         },
         "security": [{"token": []}, {}],
     }
+
+
+def _take_text(schema: Schema) -> None:
+    """Durations of a request may be text."""
+    for name, part in schema.get("properties", {}).items():
+        if name in DURATIONS and (part.get("type") == "integer" or "anyOf" in part):
+            others = part.pop("anyOf", None) or [{"type": part.pop("type")}]
+            part["anyOf"] = [*others, {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"}]
 
 
 def _of_anything(kind: type) -> Schema:

@@ -19,6 +19,7 @@ from tenure.wire import command as c
 from tenure.wire import limit
 from tenure.wire.command import Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, NONSENSE, Format
+from tenure.wire.option import DURATIONS, duration_of
 from tenure.wire.reader import Reader, find_name
 from tenure.wire.translate import TRANSLATORS
 
@@ -100,7 +101,8 @@ class Leaf:
 
 
 def leaves(endpoints: tuple[Endpoint, ...]) -> dict[Endpoint, Leaf]:
-    readers: dict[Format, Reader] = {form: Reader(form) for form in (JSON_FORMAT, MSGPACK_FORMAT)}
+    forms: tuple[Format, ...] = (JSON_FORMAT, MSGPACK_FORMAT)
+    readers = {form: Reader(form, takes_text=True) for form in forms}
     return {endpoint: Leaf(endpoint, readers) for endpoint in endpoints}
 
 
@@ -154,6 +156,8 @@ class Query:
         return own, key[:-1]
 
     def _convert(self, own: str, value: Any) -> Any:
+        if own in DURATIONS and isinstance(value, str):
+            return duration_of(own, value)
         try:
             return msgspec.convert(value, self._hints[own], strict=False)
         except msgspec.ValidationError as error:

@@ -109,9 +109,10 @@ class StoreWithHistory(StoreWithBlobs):
             except EventsLost:
                 first = self._engine.oldest_event()
                 page = await asyncio.to_thread(self._history().read, context, int(cursor[1:]), limit)
-            if page.cursor != cursor:
+            if page.events or (page.cursor != cursor and not wait_ms):
                 return page
-            cursor = f"e{first - 1}"  # the numbers between were skipped when the store was opened
+            # Others' events, or numbers that were skipped when the store was opened: who waits goes on behind them.
+            cursor = page.cursor if page.cursor != cursor else f"e{first - 1}"
 
     async def scan(self, context: Context, scan: Scan, now: Now) -> Scanned:
         """Events that memory does not have any more are read from the file, up to the first that it has."""

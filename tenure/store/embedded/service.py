@@ -1,7 +1,8 @@
 """Serves the store that this process owns to others on the same machine, over a Unix socket beside the file.
 
 Calls of a connection run side by side. A connection that ends takes its calls with it: what a claim would have been
-given is released at once.
+given is released at once. A service that stops ends what waits and refuses what is new with `Moved`, which sends the
+caller to the next owner; calls that are being executed are answered first.
 """
 
 import asyncio
@@ -18,11 +19,12 @@ import msgspec
 
 from tenure.core.answer import Claimed
 from tenure.core.clock import Now
-from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unsupported
+from tenure.core.error import Error, Internal, InvalidRequest, PayloadTooLarge, Timeout, Unavailable, Unsupported
 from tenure.core.request import Settle
 from tenure.core.state import SETTLE_RELEASE
 from tenure.core.tenant import ANY_TENANT, Context
-from tenure.store.contract import Store
+from tenure.store.contract import Moved, Store
+from tenure.store.repeat import is_sweep, wait_ms_of
 from tenure.wire import value
 from tenure.wire.frame import Frames, frame
 from tenure.wire.limit import CALLS_PER_CONNECTION, CONNECTIONS_MAX, UNSENT_BYTES_MAX
@@ -44,6 +46,7 @@ from tenure.wire.message import (
 
 BACKLOG = 128
 NAME_BYTES_MAX = 100  # of a socket; systems allow 104 to 108
+FINISH_S = 5.0  # for calls that are being executed when the service stops, and for their answers to be read
 
 log = logging.getLogger("tenure")
 
@@ -56,9 +59,11 @@ class Service:
         self.clock = clock
         self.arm = arm
         self.connections: set[_Connection] = set()
+        self.is_stopping = False
         self._server: asyncio.Server | None = None
         self._path = ""
         self._inode = 0
+        self._removing: asyncio.Future[None] | None = None
 
     async def start(self, path: Path) -> None:
         """Listen there, in the place of whoever did before; only this user may connect."""
@@ -82,12 +87,22 @@ class Service:
                 os.unlink(made)
             raise
 
-    async def stop(self) -> None:
-        if self._server is not None:
+    def refuse(self) -> None:
+        """From now on nobody can connect, and calls are sent to the next owner."""
+        if self._server is not None and not self.is_stopping:
             self._server.close()
-            await asyncio.to_thread(self._remove_socket)
+            self._removing = asyncio.get_running_loop().run_in_executor(None, self._remove_socket)
+        self.is_stopping = True
+
+    def moved(self) -> Moved:
+        return Moved("the process that owned the file does not serve it any more; the next owner does")
+
+    async def stop(self) -> None:
+        self.refuse()
         ended = [connection.end() for connection in list(self.connections)]
         await asyncio.gather(*ended)
+        if self._removing is not None:
+            await self._removing
 
     def _remove_socket(self) -> None:
         """If it is there and still ours. On a disk that fails it stays, and the next owner replaces it."""
@@ -116,6 +131,7 @@ class _Connection(asyncio.Protocol):
         self._frames = Frames()
         self._backlog: deque[bytes] = deque()  # what was read at once and is not begun yet
         self._calls: dict[int, asyncio.Task[None]] = {}
+        self._waits: set[int] = set()  # those that may take long, and can be made again
         self._greeted = False
         self._reads = True
         self._transport: asyncio.Transport | None = None
@@ -184,6 +200,7 @@ class _Connection(asyncio.Protocol):
 
     def _called(self, id: int) -> None:
         self._calls.pop(id, None)
+        self._waits.discard(id)
         if self._backlog and self._transport is not None:
             self._go_on()
 
@@ -191,9 +208,12 @@ class _Connection(asyncio.Protocol):
         try:
             body = await self._execute(call)
         except asyncio.CancelledError:
-            self._send(encode(Refusal(call.id, value.pack_error(Timeout("the call was given up")))))
+            ended = self._service.moved() if self._service.is_stopping else Timeout("the call was given up")
+            self._send(encode(Refusal(call.id, value.pack_error(ended))))
             raise
         except Error as error:
+            if self._service.is_stopping and isinstance(error, Unavailable) and not isinstance(error, Moved):
+                return  # the connection is about to end, which says that nobody knows whether it was done
             body = encode(Refusal(call.id, value.pack_error(error)))
         except Exception as error:
             log.exception("a call to the store failed: %s", call.verb)
@@ -210,6 +230,10 @@ class _Connection(asyncio.Protocol):
         except (*NONSENSE, IndexError, TypeError) as error:
             raise InvalidRequest(call.verb, str(error), "both processes must run the same version") from error
         service = self._service
+        if service.is_stopping:
+            raise service.moved()
+        if wait_ms_of(call.verb, arguments) or is_sweep(arguments):
+            self._waits.add(call.id)
         service.arm()
         found = await getattr(service.store, call.verb)(context, *arguments, service.clock())
         body = encode(Reply(call.id, msgspec.Raw(verb.pack_answer(found))))
@@ -236,9 +260,14 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     async def end(self) -> None:
-        calls = list(self._calls.values())
-        for call in calls:
-            call.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+        """What waits is ended, what is being executed is answered; then the connection is closed."""
+        for id in self._waits:
+            self._calls[id].cancel()
+        if self._calls:
+            _, late = await asyncio.wait(self._calls.values(), timeout=FINISH_S)
+            for call in late:
+                call.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
         if self._transport is not None:
-            self._transport.abort()
+            asyncio.get_running_loop().call_later(FINISH_S, self._transport.abort)
+            self._transport.close()

@@ -4,8 +4,8 @@ Who holds the lock beside the file owns it. A process that finds it held joins t
 owner ends, the lock is free and the first to take it goes on from the file; when it hangs, it is passed over: the epoch
 is raised, so that nothing the old owner still does can be committed, and it joins when it wakes up.
 
-A call whose owner ended is made again, on whoever owns the file then. Calls that change something carry an operation
-id, so that one that had been executed is answered and not executed twice.
+A call whose owner ended is made again, on whoever owns the file then, until its own deadline (`tenure.store.repeat`).
+Calls that change something carry an operation id, so that one that had been executed is answered and not repeated.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import cast
 
 from tenure.core.answer import Answers, Claimed, Extended
 from tenure.core.clock import Now
-from tenure.core.error import Unavailable
+from tenure.core.error import InvalidRequest, Timeout, Unavailable
 from tenure.core.record import (
     DeadLetterGroup,
     EventPage,
@@ -32,21 +32,28 @@ from tenure.core.record import (
 from tenure.core.request import Append, Batch, Change, Claim, Configure, Extend, Filter, Load, Scan, Settle
 from tenure.core.tenant import Context, OpId
 from tenure.store.blob.place import Place
-from tenure.store.contract import Capabilities, Identity, Told, Wait
+from tenure.store.contract import Capabilities, Identity, Moved, Told, Wait
 from tenure.store.embedded.file import Owned, TakenOver
 from tenure.store.embedded.link import Link, Lost, join
 from tenure.store.embedded.service import Service
 from tenure.store.embedded.sqlite import SqliteStore
+from tenure.store.repeat import (
+    LATE_S,
+    WITH_OP_ID,
+    deadline_s,
+    has_own_deadline,
+    is_repeatable,
+    wait_ms_of,
+    with_wait,
+)
 from tenure.wire.message import Arguments
 
-PATIENCE_S = 60.0  # how long a call waits for an owner
+PATIENCE_S = 60.0  # how long a call looks for an owner, besides what it waits by itself
 SILENCE = 10  # seconds without a word after which an owner counts as hung
 OPENING_S = 600.0  # a file may take long to be read
 RETRY_FIRST_S = 0.01
 RETRY_MOST_S = 0.25
 PROOF_S = 1.0
-
-WITH_OP_ID = frozenset({"enqueue", "claim", "settle", "change"})
 
 
 class SharedStore:
@@ -161,8 +168,9 @@ class SharedStore:
 
     async def _find_after(self, place: Service | Link) -> None:
         if isinstance(place, Service):
+            place.refuse()
+            await self._store.abandon()  # answers what is under way, or says that it was not done
             await place.stop()
-            await self._store.abandon()
         else:
             place.close()
             if place.is_silent:
@@ -203,32 +211,49 @@ class SharedStore:
     # Calls.
 
     async def _call(self, verb: str, context: Context, arguments: Arguments, now: Now) -> object:
-        loop = asyncio.get_running_loop()
-        until = 0.0
+        began = self._time()
+        wait_ms = wait_ms_of(verb, arguments)
+        until = began + deadline_s(verb, wait_ms, PATIENCE_S)
+        is_repeated = False
         while True:
             service, link = self._service, self._link
             try:
                 if service is not None:
-                    self._prove(loop.time())
+                    self._prove(self._time())
                     return await getattr(service.store, verb)(context, *arguments, now)
                 if link is not None:
-                    if context.op is None and verb in WITH_OP_ID and not is_sweep(arguments):
+                    if context.op is None and verb in WITH_OP_ID:
                         context = self._with_op(context)
-                    return await link.call(verb, context, arguments)
-            except TakenOver:
+                    limit = until + LATE_S if has_own_deadline(verb, wait_ms) else None
+                    async with asyncio.timeout_at(limit):
+                        return await link.call(verb, context, arguments)
+            except Moved:
                 self._leave(service or link)  # what was not answered was not committed
             except Lost:
                 self._leave(link)
-                if verb == "append" or is_sweep(arguments):
-                    raise Unavailable(
-                        f"the process that owned {self._path} ended during the call; it may have been done: look"
-                    ) from None
+                if not is_repeatable(verb, arguments):
+                    raise self._unknown() from None
+            except TimeoutError:
+                if not has_own_deadline(verb, wait_ms):
+                    raise
+                raise _timeout(arguments, wait_ms) from None
+            except InvalidRequest as error:
+                if is_repeated and error.field == "op_id":  # the first one is not remembered any more
+                    raise self._unknown() from None
+                raise
             if self._closed:
                 raise Unavailable("the store is not open; open it first")
-            began = loop.time()
-            until = until or began + PATIENCE_S
-            await self._found(until)
-            arguments = shortened(verb, arguments, loop.time() - began)
+            if not await self._is_found(until):
+                if has_own_deadline(verb, wait_ms):
+                    raise _timeout(arguments, wait_ms)
+                raise Unavailable(f"nobody has come to own {self._path} for {self._time() - began:.0f} s; try again")
+            assert self._clock is not None
+            now = self._clock()
+            is_repeated = True
+            arguments = with_wait(verb, arguments, max(wait_ms - int((self._time() - began) * 1_000), 0))
+
+    def _unknown(self) -> Unavailable:
+        return Unavailable(f"the process that owned {self._path} ended during the call; it may have been done: look")
 
     @property
     def is_prompt(self) -> bool:
@@ -259,14 +284,15 @@ class SharedStore:
             self._proved_at = at
             self._store.prove_ownership()
 
-    async def _found(self, until: float) -> None:
+    async def _is_found(self, until: float) -> bool:
+        """Whether this process owns the file or has joined its owner by then."""
         finding = self._finding
         if finding is None or (finding.done() and self._service is None and self._link is None):
             finding = self._finding = asyncio.get_running_loop().create_task(self._find())
-        done, _ = await asyncio.wait([finding], timeout=until - asyncio.get_running_loop().time())
-        if not done:
-            raise Unavailable(f"nobody has come to own {self._path} within {PATIENCE_S:.0f} s; try again")
-        finding.result()
+        done, _ = await asyncio.wait([finding], timeout=max(until - self._time(), 0))
+        if done:
+            finding.result()
+        return bool(done)
 
     def _with_op(self, context: Context) -> Context:
         self._last_op += 1
@@ -341,31 +367,5 @@ class SharedStore:
         return cast("Scanned", await self._call("scan", context, (scan,), now))
 
 
-def is_sweep(arguments: Arguments) -> bool:
-    """A change of all that match: done in steps, it has no answer to be remembered."""
-    return isinstance(arguments[0], Change) and arguments[0].filter is not None
-
-
-def shortened(verb: str, arguments: Arguments, passed_s: float) -> Arguments:
-    """The call as it is made again: what was waited for an owner counts."""
-    passed_ms = int(passed_s * 1000)
-    if verb == "claim":
-        claim = cast("Claim", arguments[0])
-        left_ms = max(claim.wait_ms - passed_ms, 0)
-        return (
-            Claim(
-                claim.queues,
-                claim.n,
-                left_ms,
-                claim.worker,
-                claim.tasks,
-                claim.max_bytes,
-                claim.lease_ms,
-                claim.strict,
-                claim.withdraw,
-            ),
-        )
-    if verb in ("watch", "events", "stream"):
-        *others, wait_ms = arguments
-        return (*others, max(cast("int", wait_ms) - passed_ms, 0))
-    return arguments
+def _timeout(arguments: Arguments, wait_ms: int) -> Timeout:
+    return Timeout(f"job {arguments[0]} did not end within {wait_ms} ms; it goes on")

@@ -402,6 +402,7 @@ def test_death_of_the_task_loses_nothing_and_neighbours_stay_alive(workshop: Wor
 # Handlers that take long, hang or die.
 
 
+@pytest.mark.slow
 def test_timeout_does_not_run_out_in_line(workshop: Workshop) -> None:
     """Each takes 40 ms of 500 ms; together they take several times as much."""
 

@@ -11,6 +11,7 @@ from tenure.core import event, state
 from tenure.core.error import EventsLost
 from tenure.core.job import Extras, Options
 from tenure.core.record import Event, Failed
+from tenure.engine import eventlog
 from tenure.engine.eventlog import CHUNK_BYTES, NO_FAILURE, EventLog
 from tenure.engine.job import Job, Side, Spec
 from tenure.engine.journal import Journal
@@ -547,3 +548,18 @@ def test_claim_of_many_jobs_costs_little_per_job() -> None:
         log.started(job, "worker-1", state.CLAIM)
     assert len(read_all(log)) == 1_000
     assert size_of(log) < 8 * 1_000
+
+
+def test_chunks_are_made_many_at_a_time() -> None:
+    """Each alone would keep the memory in use that the jobs around it have left."""
+    log = make_log()
+    job = make_job()
+    made: set[int] = set()
+    for step in range(40):
+        while len(log._chunks) <= step:
+            log.enqueued(job, event.ENQUEUED, state.ENQUEUE)
+            log.begin(AT + log.seq)
+        made.update(map(id, log._chunks))
+        made.update(map(id, log._spare))
+    assert len(made) == eventlog.CHUNKS_MADE
+    assert len(log.read(0, 10, "", RUNS)[0]) == 10

@@ -85,9 +85,10 @@ class Service:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-            await asyncio.to_thread(self._remove_socket)
         ended = [connection.end() for connection in list(self.connections)]
         await asyncio.gather(*ended)
+        if self._server is not None:
+            await asyncio.to_thread(self._remove_socket)
 
     def _remove_socket(self) -> None:
         """If it is there and still ours. On a disk that fails it stays, and the next owner replaces it."""

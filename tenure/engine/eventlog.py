@@ -50,6 +50,8 @@ L_PLAIN: Final = 4
 L_NOTICE: Final = 5
 L_IMPORTED: Final = 6
 
+CHUNKS_MADE: Final = 256  # at once
+
 NO_FAILURE: Final = Failed()
 
 
@@ -66,6 +68,9 @@ class EventLog:
         self._journal = journal  # whatever has an event has changed
         self.seq: i64 = 0  # of the newest event
         self._chunks: list[Chunk] = []
+        # Chunks to use next. They outlive the jobs beside which they are made, and each would keep the memory around it
+        # from being returned; so they are made together.
+        self._spare: list[Chunk] = []
         self._out = BytesWriter()
         self._out_first: i64 = 1  # seq of the first event in _out
         self._at: i64 = 0
@@ -315,13 +320,22 @@ class EventLog:
         self._start = -1
         if len(out) >= CHUNK_BYTES or (self.seq - self._out_first + 1) * CHUNKS_MIN >= self.events_max:
             data = out.getvalue()
-            self._chunks.append(Chunk(self._out_first, self.seq, data))
+            self._keep(data)
             if self._journal.on and self._taken < len(data):
                 self._untaken.append(data[self._taken :])
             self._taken = 0
             self._out = BytesWriter()
             self._out_first = self.seq + 1
             self._trim()
+
+    def _keep(self, data: bytes) -> None:
+        if not self._spare:
+            self._spare = [Chunk(0, 0, b"") for _ in range(CHUNKS_MADE)]
+        chunk = self._spare.pop()
+        chunk.first = self._out_first
+        chunk.last = self.seq
+        chunk.data = data
+        self._chunks.append(chunk)
 
     def _trim(self) -> None:
         drop: i64 = 0

@@ -312,7 +312,9 @@ class Order:
         own: Line | None = None
         if job.aged:
             own = self._aged
-            ahead = self.size - (0 if own is None else own.size)
+            ahead = self.size
+            if own is not None:
+                ahead -= own.size
         else:
             for rank, line in self._table().items():
                 if rank < job.rank:

@@ -11,6 +11,7 @@ from tenure.core import event, state
 from tenure.core.error import EventsLost
 from tenure.core.job import Extras, Options
 from tenure.core.record import Event, Failed
+from tenure.engine import eventlog
 from tenure.engine.eventlog import CHUNK_BYTES, NO_FAILURE, EventLog
 from tenure.engine.job import Job, Side, Spec
 from tenure.engine.journal import Journal
@@ -568,3 +569,18 @@ def test_reading_does_not_change_the_log(events_max: int) -> None:
     assert [found.job for found in read_all(looked_at, after=2)] == [3, 4, 5, 6, 7, 8]
     assert looked_at.take() == left_alone.take()
     assert read_all(looked_at) == read_all(left_alone)
+
+
+def test_chunks_are_made_many_at_a_time() -> None:
+    """Each alone would keep the memory in use that the jobs around it have left."""
+    log = make_log()
+    job = make_job()
+    made: set[int] = set()
+    for step in range(40):
+        while len(log._chunks) <= step:
+            log.enqueued(job, event.ENQUEUED, state.ENQUEUE)
+            log.begin(AT + log.seq)
+        made.update(map(id, log._chunks))
+        made.update(map(id, log._spare))
+    assert len(made) == eventlog.CHUNKS_MADE
+    assert len(log.read(0, 10, "", RUNS)[0]) == 10

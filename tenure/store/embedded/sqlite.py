@@ -58,7 +58,7 @@ VIEWS_S = 5.0  # that closing takes for a last checkpoint
 ROOM_S = 1.0  # that a tick waits for the disk; then it is asked for anew
 SLOW_S = 0.25  # without a word from the disk: then reads do not wait for it, unless they show what it has not taken
 ADVICE = "free some space or repair the disk, then try again"
-STALLED = "see what it waits for (a frozen file system, a lost volume), then try again"
+STALLED = "see what it waits for (a frozen file system, a lost volume, a program that locks the file), then try again"
 UNKNOWN = "Whether this change will be there is not known: repeat it with the same operation id to find out."
 STALL_S = 5.0  # without a word from the disk: then changes are refused until there is one
 

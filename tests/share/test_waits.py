@@ -85,7 +85,8 @@ async def test_every_wait_goes_on_when_the_worker_that_owns_the_file_ends(
             await worker.wait()
             [job] = await client.claim("nobody")
             assert store.is_owner()
-            assert (await events).events[0].job == id
+            # A worker that is ended in order says goodbye, which is an event of its tenant.
+            assert (await events).events[0].job == (id if number == signal.SIGKILL else 0)
             await client.emit(job, b"item")
             assert [item.data for item in await items] == [b"item"]
             await client.complete(job, b"done")

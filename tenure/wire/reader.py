@@ -7,7 +7,7 @@ field that it could have left out.
 
 from contextlib import suppress
 from functools import cache
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -130,19 +130,19 @@ class Reader:
                 text = self._any(data)
                 if isinstance(text, str):
                     return duration_of(name, text)
-            of_one, of_each = _inner(kind, own)
+            of_one, of_each, takes_none = _inner(kind, own)
             with suppress(*NONSENSE):  # where it is no map, or no list of maps, the first error says what it must be
                 if of_one is not None:
                     return self.build(of_one, self._fields(data), is_strict, f"{name}.")
                 if of_each is not None:
                     return [
-                        None if each == self._none else self.build(of_each, fields, is_strict, f"{name}[{at}].")
-                        for at, (each, fields) in enumerate(self._maps(data))
+                        None if fields is None else self.build(of_each, fields, is_strict, f"{name}[{at}].")
+                        for at, fields in enumerate(self._maps(data, takes_none))
                     ]
             raise InvalidRequest(name, _said(self.form, data), str(error)) from error
 
-    def _maps(self, data: Raw) -> list[tuple[Raw, dict[str, Raw]]]:
-        return [(each, {} if each == self._none else self._fields(each)) for each in self._list(data)]
+    def _maps(self, data: Raw, takes_none: bool) -> list[dict[str, Raw] | None]:
+        return [None if takes_none and each == self._none else self._fields(each) for each in self._list(data)]
 
 
 def find_name(name: str, known: dict[str, str]) -> str | None:
@@ -158,11 +158,11 @@ def find_name(name: str, known: dict[str, str]) -> str | None:
 
 
 @cache
-def _inner(kind: type[Struct], own: str) -> tuple[type[Struct] | None, type[Struct] | None]:
-    """The struct that a field may hold, and that of which it may hold a list."""
+def _inner(kind: type[Struct], own: str) -> tuple[type[Struct] | None, type[Struct] | None, bool]:
+    """The struct that a field may hold, that of which it may hold a list, and whether null may stand in the list."""
     hints = _members(get_type_hints(kind)[own])
     of_each = [found for hint in hints if get_origin(hint) is list for found in _members(get_args(hint)[0])]
-    return _map_among(hints), _map_among(of_each)
+    return _map_among(hints), _map_among(of_each), NoneType in of_each
 
 
 def _members(hint: Any) -> list[Any]:

@@ -75,6 +75,7 @@ async def test_subscription(served: Served) -> None:
 async def test_worker_is_told_that_its_job_was_cancelled(served: Served) -> None:
     id = await served.push(data=1)
     async with open_socket(served) as socket:
+        await say(socket, cmd="HELLO", version=1)
         assert (await say(socket, cmd="PULL", queue="mail"))["job"]["id"] == id
         await served.say("POST", f"/v1/jobs/{id}/cancel", {})
         assert msgspec.json.decode(await socket.recv()) == {"event": "cancelled", "id": id}
@@ -83,6 +84,8 @@ async def test_worker_is_told_that_its_job_was_cancelled(served: Served) -> None
 async def test_lease_of_one_connection_is_not_that_of_another(served: Served) -> None:
     id = await served.push(data=1)
     async with open_socket(served) as one, open_socket(served) as other:
+        for socket in (one, other):
+            await say(socket, cmd="HELLO", version=1)
         await say(one, cmd="PULL", queue="mail")
         assert (await say(other, cmd="ACK", id=id))["code"] == "InvalidRequest"
         assert (await say(one, cmd="ACK", id=id))["ok"]

@@ -205,6 +205,14 @@ async def test_batch_full_of_nulls_is_not_lost(manner: Manner) -> None:
         assert job["max_attempts"] == 3
 
 
+@pytest.mark.parametrize("hello", [True, False], ids=["hello", "no hello"])
+@pytest.mark.parametrize("name", ["ACKB", "FAILB", "HEARTBEATB"])
+async def test_null_in_a_list_is_no_item(name: str, hello: bool) -> None:
+    async with serving() as house:
+        talk = await house.talk(LINES, hello=hello)
+        assert await talk.refused(name, items=[{"id": 1}, None]) == "InvalidRequest"
+
+
 @pytest.mark.parametrize("manner", [LINES, FRAMES], ids=lambda manner: manner.name)
 async def test_after_hello_null_is_a_value(manner: Manner) -> None:
     async with serving() as house:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tenure.server.config import Chosen, Settings
     from tenure.server.server import Server
 
+FILES_BESIDES = 500  # of the store, of gRPC, of everything that is no connection
+
 console = Console()
 log = logging.getLogger("tenure.server")
 
@@ -27,6 +29,10 @@ def serve(
     cors_origins: Annotated[list[str] | None, typer.Option(help="An origin whose pages may call; repeat it.")] = None,
     grpc: Annotated[bool | None, typer.Option(help="Listen for gRPC.")] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Port for gRPC.")] = None,
+    connections_max: Annotated[int | None, typer.Option(metavar="N", help="Connections at once.")] = None,
+    connections_per_address: Annotated[
+        int | None, typer.Option(metavar="N", help="Of them from one address; 0 is half of them.")
+    ] = None,
     lake: Annotated[
         str | None, typer.Option(metavar="URL", help="Export events there: a folder, or s3://bucket/prefix.")
     ] = None,
@@ -60,6 +66,8 @@ def serve(
         "cors_origins": cors_origins or None,
         "grpc": grpc,
         "grpc_port": grpc_port,
+        "connections_max": connections_max,
+        "connections_per_address": connections_per_address,
         "lake": lake,
         "lake_every": lake_every,
         "lake_rows": lake_rows,
@@ -86,6 +94,7 @@ async def _serve(chosen: "Chosen") -> None:
     from tenure.store.url import open_store
 
     settings = chosen.settings
+    settings.connections_max = room_for(settings.connections_max)
     server = Server(settings, open_store(settings.store))
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -97,6 +106,25 @@ async def _serve(chosen: "Chosen") -> None:
     say(settings, "stopping")
     await server.stop()
     say(settings, "stopped")
+
+
+def room_for(connections: int) -> int:
+    """How many of them the system allows, after it was asked to allow more files."""
+    import resource
+
+    wanted = connections + FILES_BESIDES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):
+        most = soft
+    room = max(min(connections, most - FILES_BESIDES), 1)
+    if room < connections:
+        log.warning("room for %d connections, not %d: raise the limit of open files (LimitNOFILE)", room, connections)
+    return room
 
 
 def say(settings: "Settings", text: str) -> None:

@@ -21,6 +21,7 @@ from tenure.core.tenant import ALL_ROLES, ANY_TENANT, ROLE_NAMES
 from tenure.server import logs
 from tenure.server.caller import ALL_QUEUES, Grant
 from tenure.server.jwt import JwtSettings, check_settings
+from tenure.wire import limit
 
 PREFIX = "TENURE_"
 TOKEN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -54,6 +55,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     cors_origins: tuple[str, ...] = ()
     grpc: bool = True
     grpc_port: int = 6791
+    connections_max: int = limit.CONNECTIONS_MAX
+    connections_per_address: int = 0
     lake: str = ""
     lake_every: str = "60s"
     lake_rows: int = 250_000
@@ -132,6 +135,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def check(settings: Settings) -> None:
     check_lake(settings)
+    check_connections(settings)
     if not settings.tokens and settings.jwt is None and not is_loopback(settings.host):
         rule = "a public address needs authentication: add [server.tokens] or [server.jwt], or listen on 127.0.0.1"
         raise InvalidRequest("host", settings.host, rule)
@@ -163,6 +167,14 @@ def check(settings: Settings) -> None:
             raise InvalidRequest("cors_origins", origin, "each is a scheme and a host, as in https://example.com")
     if not (settings.tcp or settings.unix or settings.http or settings.grpc):
         raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
+
+
+def check_connections(settings: Settings) -> None:
+    if settings.connections_max < 1:
+        raise InvalidRequest("connections_max", settings.connections_max, "it must be 1 or more")
+    if settings.connections_per_address < 0:
+        rule = "it must be 1 or more, or 0 for half of connections_max"
+        raise InvalidRequest("connections_per_address", settings.connections_per_address, rule)
 
 
 def check_lake(settings: Settings) -> None:

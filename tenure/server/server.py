@@ -17,11 +17,13 @@ from tenure.core.error import Unavailable
 from tenure.server.auth import Gate
 from tenure.server.caller import Grant
 from tenure.server.config import Settings, grants, tls_of
+from tenure.server.entrance import Entrance, Gateway
 from tenure.server.grpc.door import GrpcDoor, credentials_of
 from tenure.server.handler import Handler
 from tenure.server.http.door import HttpDoor
+from tenure.server.http.protocol import refusal as http_refusal
 from tenure.server.jwt import JwtGate
-from tenure.server.tcp import Door
+from tenure.server.tcp import Door, refusal
 from tenure.store.contract import Store
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ class Server:
         open_grant = Grant("anybody") if not tokens and self._signed is None else None
         self.gate = Gate(clock, tokens, open_grant, self._signed)
         self._tls = tls_of(settings)
+        most = settings.connections_max
+        self.entrance = Entrance(lambda: self.gate.is_open, most, settings.connections_per_address or -(-most // 2))
+        self._gateways: list[Gateway] = []
         self.lake = make_carrier(settings, store, clock) if settings.lake else None
         if self.lake is not None:
             self.handler.figures.append(self.lake.figures)
@@ -75,8 +80,9 @@ class Server:
         door = self._door("tcp")
         loop = asyncio.get_running_loop()
         try:
+            gateway = self._gateway(Gateway(self.entrance, door.protocol, refusal, lambda: self._tls))
             listener = await loop.create_server(
-                door.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG, ssl=self._tls
+                gateway.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG
             )
         except OSError as error:
             where = f"{self.settings.host}:{self.settings.tcp_port}"
@@ -102,12 +108,15 @@ class Server:
             listener.close()
             raise Unavailable(f"cannot listen on {path}: {error.strerror}; choose another --unix") from error
         self._unix = path
-        self._listeners.append(await asyncio.get_running_loop().create_unix_server(door.protocol, sock=listener))
+        gateway = self._gateway(Gateway(self.entrance, door.protocol, refusal))
+        self._listeners.append(await asyncio.get_running_loop().create_unix_server(gateway.protocol, sock=listener))
 
     async def _open_http(self) -> None:
-        door = HttpDoor(self.handler, self.gate, tuple(self.settings.cors_origins))
+        settings = self.settings
+        door = HttpDoor(self.handler, self.gate, tuple(settings.cors_origins), settings.connections_max)
+        gateway = self._gateway(Gateway(self.entrance, door.protocol, http_refusal, lambda: self._tls))
         try:
-            listener = await door.open(self.settings.host, self.settings.http_port, self._tls)
+            listener = await door.open(settings.host, settings.http_port, gateway)
         except OSError as error:
             where = f"{self.settings.host}:{self.settings.http_port}"
             raise Unavailable(f"cannot listen on {where}: {error.strerror}; choose another --http-port") from error
@@ -122,6 +131,10 @@ class Server:
         self.handler.doors.append(door)
         self.grpc_port = await door.open(self.settings.host, self.settings.grpc_port, credentials_of(self.settings))
 
+    def _gateway(self, gateway: Gateway) -> Gateway:
+        self._gateways.append(gateway)
+        return gateway
+
     def _door(self, name: str) -> Door:
         door = Door(self.handler, self.gate, name)
         self._doors.append(door)
@@ -132,6 +145,8 @@ class Server:
         """Refuse new connections and requests, let those in progress end, then write everything down."""
         for listener in self._listeners:
             listener.close()
+        for gateway in self._gateways:
+            await gateway.close()
         await asyncio.gather(*(door.close(self.settings.stop_s) for door in self._doors))
         if self._unix:
             with suppress(FileNotFoundError):

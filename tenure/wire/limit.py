@@ -11,6 +11,8 @@ SUBSCRIPTIONS_MAX: Final = 16  # of one connection
 CALLS_PER_CONNECTION: Final = 500  # in progress at once; a session of operation ids remembers more than that
 WORKERS_PER_CONNECTION: Final = 16  # names that are remembered, to tell them of cancellations
 CONNECTIONS_MAX: Final = 10_000
+KNOWN_ADDRESSES_MAX: Final = 10_000  # from which somebody authenticated
+AUTH_S: Final[float] = 10.0  # to authenticate, where that is needed, and for the TLS handshake
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX  # answers that a slow reader has not taken yet
 HELLO_S: Final = 5.0
 

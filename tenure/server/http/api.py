@@ -18,6 +18,7 @@ from tenure.server.caller import Caller
 from tenure.server.handler import PLAIN, Asked, Handler, may_wait
 from tenure.server.http.guard import Guard
 from tenure.server.http.metric import Metrics
+from tenure.server.http.protocol import VISIT
 from tenure.server.http.read import Leaf, leaves
 from tenure.server.http.refusal import Answer, Refusal, answer, refuse, say_error
 from tenure.server.http.route import ENDPOINTS, Node
@@ -74,6 +75,7 @@ class Api:
             label = leaf.label
             reads, form = forms_of(headers)
             caller = self._guard.caller(headers)
+            scope["state"][VISIT].recognise()
             body = await read_body(receive, headers, reads) if leaf.has_body else b""
             if self.is_closing:
                 raise Unavailable(STOPPING)

@@ -199,7 +199,4 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self._visit is not None:
             self._visit.leave()
         self.frames = []
-        try:
-            self.conn.receive_eof()  # ends the parser, which holds what has come of a message
-        except EOFError:
-            pass
+        self.conn.parser.close()  # it holds what has come of a message, and itself

@@ -30,3 +30,6 @@ GRPC_METADATA_BYTES_MAX: Final = 16 * 1024
 GRPC_CREDITS_MAX: Final = 10_000
 GRPC_HELD_MAX: Final = 20_000
 GRPC_UNSENT_BYTES_MAX: Final = MESSAGE_BYTES_MAX  # beyond that nothing is claimed for it, and nothing of it read
+HEALTH_CALLS_MAX: Final = 1_000  # watchers, and checks in progress
+HEALTH_CALLS_PER_ADDRESS: Final = 100
+HEALTH_CALL_S: Final[float] = 10.0  # for a check, and for the request of a watcher

@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from tenure.cli.argument import QueueName, States, Yes, rate_of, show_rate, states_of
 from tenure.cli.change import change_all, confirm
 from tenure.cli.field import RATES, settings_fields
-from tenure.cli.screen import show_count, show_duration, show_json, show_line, show_size, show_table
+from tenure.cli.screen import Screen, show_count, show_duration, show_json, show_line, show_size, show_table
 from tenure.cli.session import Session, connected
 from tenure.cli.table import STYLES, count_cell, elastic, make_pairs, make_table
 from tenure.client.clock import read_clock
@@ -49,7 +48,7 @@ def list_queues(session: Session) -> None:
 
 def _table(counts: dict[str, dict[str, int]], settings: dict[str, object]) -> Table:
     """On a terminal, without the states in which there is no job: few are as wide as all eight."""
-    states = used_states(counts.values()) if Console().is_terminal else STATE_NAMES
+    states = used_states(counts.values()) if Screen().is_terminal else STATE_NAMES
     table = make_table("~queue", *(f">{state}" for state in states), "~held by")
     for name in sorted(counts):
         cells = [count_cell(counts[name][state], STYLES[state]) for state in states]

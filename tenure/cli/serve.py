@@ -5,8 +5,9 @@ import signal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from tenure.cli.screen import show_line, show_table
 
 if TYPE_CHECKING:
     from tenure.server.config import Chosen, Settings
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 FILES_BESIDES = 500  # of the store, of gRPC, of everything that is no connection
 
-console = Console()
 log = logging.getLogger("tenure.server")
 
 
@@ -132,7 +132,7 @@ def say(settings: "Settings", text: str) -> None:
     if settings.log_format == "json":
         log.info(text)
     else:
-        console.print(text)
+        show_line(text)
 
 
 def show(chosen: "Chosen", server: "Server") -> None:
@@ -143,7 +143,7 @@ def show(chosen: "Chosen", server: "Server") -> None:
         table = Table("setting", "value", "from", title="Tenure", title_justify="left")
         for name, value in chosen.shown().items():
             table.add_row(name, value, chosen.sources[name])
-        console.print(table)
+        show_table(table)
     if settings.tcp:
         say(settings, f"listening on {settings.host}:{server.tcp_port}")
     if settings.unix:

@@ -162,7 +162,11 @@ def _log(level: str) -> None:
     known = ("debug", "info", "warning", "error")
     if level not in known:
         raise InvalidRequest("log-level", level, "it must be one of " + ", ".join(known))
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from tenure.server.logs import TextLines
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def queues_of(text: str | None) -> list[str | tuple[str, int]]:

@@ -94,7 +94,7 @@ RULES = (
             "tenure.wire.format",
         ),
     ),
-    Rule("tenure.cli.worker", ("tenure.app", "tenure.cli", "tenure.core", "tenure.worker")),
+    Rule("tenure.cli.worker", ("tenure.app", "tenure.cli", "tenure.core", "tenure.server.logs", "tenure.worker")),
     Rule(
         "tenure.cli.dev",
         ("tenure.app", "tenure.cli", "tenure.core", "tenure.server", "tenure.store.url", "tenure.worker"),

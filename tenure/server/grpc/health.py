@@ -1,8 +1,8 @@
 """gRPC's health service: it serves while a claim works.
 
-`Check` needs no token, for load balancers; `Watch` does where there are tokens. No call waits while it holds what another
-one needs: a watcher that does not read waits alone. One task looks at the store for all watchers, every second. Both
-methods are bounded in number, together and for one address, and a check also in time.
+`Check` needs no token, for load balancers; `Watch` does where there are tokens. A call that waits holds nothing that
+another one needs: a watcher that does not read waits alone. One task looks at the store for all watchers, every second.
+Both methods are bounded in number, together and for one address, and a check also in time.
 """
 
 import asyncio

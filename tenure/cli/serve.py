@@ -2,6 +2,7 @@
 
 import logging
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,29 +82,37 @@ def serve(
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
     }
-    chosen = choose({name: value for name, value in given.items() if value is not None}, file=config)
+    flags = {name: value for name, value in given.items() if value is not None}
+    chosen = choose(flags, file=config)
     logs.set_up(chosen.settings.log_level, chosen.settings.log_format)
-    uvloop.run(_serve(chosen))
+    uvloop.run(_serve(chosen, config or "tenure.toml", lambda: choose(flags, file=config).settings))
 
 
-async def _serve(chosen: "Chosen") -> None:
+async def _serve(chosen: "Chosen", config: str, read: Callable[[], "Settings"]) -> None:
     import asyncio
 
+    import msgspec
+
     from tenure.server.collector import collecting
+    from tenure.server.reload import Reloader
     from tenure.server.server import Server
     from tenure.store.url import open_store
 
-    settings = chosen.settings
-    settings.connections_max = room_for(settings.connections_max)
+    connections = room_for(chosen.settings.connections_max)
+    settings = msgspec.structs.replace(chosen.settings, connections_max=connections)
     server = Server(settings, open_store(settings.store))
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    reloader = Reloader(server, chosen.settings, read, config)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
     await server.start()
+    await reloader.start()
     async with collecting(lambda: server.handler.requests):
         show(chosen, server)
         await stop.wait()
     say(settings, "stopping")
+    await reloader.stop()
     await server.stop()
     say(settings, "stopped")
 

@@ -51,7 +51,9 @@ def worker(
     version: Annotated[str, typer.Option(help="Of your program, shown with the worker.")] = "",
     stop: Annotated[str, typer.Option(help="How long jobs may take to end at a stop.")] = "30s",
     health_host: Annotated[str, typer.Option(help="Address for /healthz.")] = "127.0.0.1",
-    health_port: Annotated[int | None, typer.Option(help="Serve /livez and /healthz on this port.")] = None,
+    health_port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Serve /livez and /healthz on this port.")
+    ] = None,
     url: Annotated[str | None, typer.Option(envvar="TENURE_URL", help="URL of the store or server.")] = None,
     reload: Reload = False,
     log_level: LogLevel = "info",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Any, cast
 
+from tenure.client.begun import begin
 from tenure.core.error import Overloaded
 from tenure.wire import limit
 
@@ -158,9 +159,10 @@ class _Threshold(asyncio.Protocol):
         if tls is None:
             self._hand_over(plain, self._visit)
             return
-        plain.pause_reading()
         visit = self._visit
-        task = asyncio.get_running_loop().create_task(self._shake_hands(plain, visit, tls))
+        # Begun here, and not in a task: uvloop reads as soon as this returns, and what it reads belongs to TLS.
+        task = begin(self._shake_hands(plain, visit, tls))
+        assert task is not None
         gateway.shaking.add(task)
         task.add_done_callback(lambda _: self._shaken(task, plain, visit))
 

@@ -82,6 +82,11 @@ class Door:
     def protocol(self, visit: Visit | None = None) -> "Connection":
         return Connection(self, visit)
 
+    def drop_revoked(self) -> None:
+        """Connections whose token is accepted no more."""
+        for connection in list(self.connections.values()):
+            connection.drop_revoked()
+
     async def close(self, patience_s: float) -> None:
         """Refuse what is new, end waits, let the rest finish; whatever has not by then is cut off."""
         self.is_closing = True
@@ -206,6 +211,13 @@ class Connection(asyncio.Protocol):
     def _end_unknown(self) -> None:
         self._patience = None
         self.refuse(Unauthenticated(f"no AUTH with a token came within {limit.AUTH_S:g} s; connect again and say it"))
+
+    def drop_revoked(self) -> None:
+        try:
+            if self._caller is not None:
+                self._caller.check_revoked()
+        except Unauthenticated as error:
+            self.refuse(error)
 
     def refuse(self, error: Error) -> None:
         """Say why, and close. One that has not said a word is told in JSON."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+import uvloop
 from websockets.asyncio.client import connect as connect_socket
 
 from tenure.core.error import InvalidRequest, Overloaded
@@ -273,6 +275,7 @@ def test_bounds_that_make_no_sense_are_refused(given: dict[str, Any]) -> None:
         check(Settings(**given))
 
 
+@pytest.mark.slow
 async def test_fewer_open_files_mean_fewer_connections(tmp_path: Path) -> None:
     command = f"ulimit -n 520; exec {sys.executable} -m tenure serve --store memory:// --tcp-port 0"
     process = await asyncio.create_subprocess_exec(
@@ -303,3 +306,26 @@ async def test_house_closes_with_strangers_inside(tmp_path: Path) -> None:
         await until(lambda: server.entrance.count == 1)
     half_open.close()
     assert server.entrance.count == 0
+
+
+@pytest.mark.slow
+def test_every_handshake_succeeds_on_the_loop_that_servers_run_on(tmp_path: Path) -> None:
+    """The first bytes of a client may come with the connection itself."""
+
+    async def ask(port: int, tls: ssl.SSLContext) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+        writer.write(msgspec.json.encode(AUTH) + b"\n" + msgspec.json.encode(PING) + b"\n")
+        await reader.readline()
+        answer = await reader.readline()
+        writer.close()
+        return answer
+
+    async def run() -> None:
+        async with encrypted(tmp_path) as (server, authority), asyncio.timeout(60):
+            tls = trusting(authority)
+            for _ in range(10):
+                answers = await asyncio.gather(*(ask(server.tcp_port, tls) for _ in range(50)))
+                assert set(answers) == {b'{"ok":true}\n'}
+            await until(lambda: server.entrance.count == 0)
+
+    uvloop.run(run())

@@ -8,7 +8,6 @@ released.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import grpc
@@ -16,11 +15,11 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from tenure.core.error import Error, Internal, InvalidRequest, Unavailable
+from tenure.core.error import Error, Internal, InvalidRequest, Unauthenticated, Unavailable
 from tenure.core.record import JobRecord
 from tenure.server.auth import Gate
-from tenure.server.caller import Caller
-from tenure.server.config import Settings
+from tenure.server.caller import REVOKED, Caller
+from tenure.server.config import Certificate
 from tenure.server.grpc import response
 from tenure.server.grpc import tenure_pb2 as pb
 from tenure.server.grpc.health import NAME as HEALTH
@@ -117,6 +116,12 @@ class GrpcDoor(grpc.GenericRpcHandler):
                 stream.stop()
         await self._server.stop(patience_s)
 
+    def drop_revoked(self) -> None:
+        """Streams of workers; other calls that wait are ended by their caller."""
+        for streams in list(self.streams.values()):
+            for stream in list(streams):
+                stream.drop_revoked()
+
     # Workers that can be told.
 
     @property
@@ -162,13 +167,13 @@ class GrpcDoor(grpc.GenericRpcHandler):
         def of(calling: Calling) -> "grpc.RpcMethodHandler[Any, Any]":
             async def guarded(message: Any, context: Context) -> Any:
                 serving = _raise(message) if isinstance(message, Error) else serve(calling, message, context)
-                return await self._guard(name, serving, context)
+                return await self._guard(name, calling.caller, serving, context)
 
             return make(guarded, request_deserializer=reads, response_serializer=writes)
 
         return of
 
-    async def _guard(self, name: str, serving: Awaitable[Any], context: Context) -> Any:
+    async def _guard(self, name: str, caller: Caller, serving: Awaitable[Any], context: Context) -> Any:
         """Whatever goes wrong becomes a status."""
         refused: Error
         try:
@@ -181,10 +186,10 @@ class GrpcDoor(grpc.GenericRpcHandler):
             refused = error
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not self.is_closing or context.cancelled() or task is None:
+            if not (self.is_closing or caller.is_revoked) or context.cancelled() or task is None:
                 raise
             task.uncancel()
-            refused = Unavailable(STOPPING)
+            refused = Unavailable(STOPPING) if self.is_closing else Unauthenticated(REVOKED)
         except grpc.aio.AbortError:
             raise
         except Exception as error:
@@ -224,10 +229,12 @@ class GrpcDoor(grpc.GenericRpcHandler):
         if self.is_closing:
             raise Unavailable(STOPPING)
         self._waiting.add(task)
+        calling.caller.waits.add(task)
         try:
             return await self.handler.execute(calling.caller, asked, call)
         finally:
             self._waiting.discard(task)
+            calling.caller.waits.discard(task)
 
     # Streams.
 
@@ -277,12 +284,26 @@ def left_ms(context: Context) -> int | None:
     return None if left_s is None else int(left_s * 1_000)
 
 
-def credentials_of(settings: Settings) -> grpc.ServerCredentials | None:
-    """From the files of the other doors, which `tls_of` has looked at. TLS 1.2 is the oldest that gRPC speaks."""
-    if not settings.tls_cert:
+def credentials_of(read: Callable[[], Certificate | None]) -> grpc.ServerCredentials | None:
+    """Of the certificate of the other doors, asked for at each handshake: it may be another one by then. TLS 1.2 is the
+    oldest that gRPC speaks."""
+    first = read()
+    if first is None:
         return None
-    pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
-    if not settings.tls_client_ca:
-        return grpc.ssl_server_credentials([pair])
-    roots = Path(settings.tls_client_ca).read_bytes()
-    return grpc.ssl_server_credentials([pair], root_certificates=roots, require_client_auth=True)
+    shown = first
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal shown
+        found = read()
+        if found is None or found is shown:
+            return None
+        shown = found
+        return _configuration(found)
+
+    # None says that nothing has changed, which the types of grpc do not know.
+    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", changed)
+    return grpc.dynamic_ssl_server_credentials(_configuration(first), fetch, first.client_ca is not None)
+
+
+def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(certificate.key, certificate.chain)], certificate.client_ca)

@@ -126,8 +126,13 @@ class WorkStream:
         self._out.put_nowait(None)
         await writer
 
+    def drop_revoked(self) -> None:
+        if self._caller.is_revoked:
+            self.stop()
+
     async def _stopped(self) -> None:
         await self._is_stopped.wait()
+        self._caller.check_revoked()
         raise Unavailable(STOPPING)
 
     async def _end(self) -> None:

@@ -138,17 +138,20 @@ class Api:
             asked = PLAIN
         asking = self._handler.execute(caller, asked, call)
         if may_wait(call):
-            return await self._wait(asking, receive)
+            return await self._wait(caller, asking, receive)
         return await asking
 
-    async def _wait(self, asking: Coroutine[Any, Any, Any], receive: Receive) -> Any:
-        """The answer, unless the client goes first, or the server."""
+    async def _wait(self, caller: Caller, asking: Coroutine[Any, Any, Any], receive: Receive) -> Any:
+        """The answer, unless the client goes first, or the server, or the caller's token."""
         loop = asyncio.get_running_loop()
         work = loop.create_task(asking)
         gone = loop.create_task(_until_gone(receive))
         closing = cast("asyncio.Future[None]", self._closing)
+        caller.waits.add(work)
         try:
             await asyncio.wait((work, gone, closing), return_when=asyncio.FIRST_COMPLETED)
+            if work.cancelled():
+                caller.check_revoked()
             if not gone.done() and (work.done() or not closing.done()):
                 return work.result()
             work.cancel()
@@ -158,6 +161,7 @@ class Api:
                 raise Gone
             raise Unavailable(STOPPING)
         finally:
+            caller.waits.discard(work)
             gone.cancel()
             work.cancel()
 

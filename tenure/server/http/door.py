@@ -88,6 +88,10 @@ class HttpDoor:
             return
         await self._site(scope, receive, send)
 
+    def drop_revoked(self) -> None:
+        """Requests ask for their caller each time; WebSockets do not."""
+        self.sockets.drop_revoked()
+
     async def close(self, patience_s: float) -> None:
         """Answer what waits, let the rest finish; whatever has not by then is cut off."""
         self._api.close()

@@ -394,7 +394,7 @@ async def _obliterate(s: Stage) -> None:
     waiting = [await s.push(), await s.push(delay=HOUR_MS)]
     assert await s.refused("OBLITERATE", queue="mail") == "InvalidRequest"
     assert await s.state(running["id"]) == "running"
-    assert (await s.do("ISPAUSED", queue="mail"))["paused"] is True
+    assert (await s.do("ISPAUSED", queue="mail"))["paused"] is False
     s.talk.send("OBLITERATE", queue="mail", force=True, opId="s:1")
     told, answer = await s.talk.receive(), await s.talk.receive()
     assert (told["event"], told["id"]) == ("cancelled", running["id"])

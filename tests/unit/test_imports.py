@@ -78,6 +78,7 @@ RULES = (
             "tenure.client.driver",
             "tenure.core",
             "tenure.store.contract",
+            "tenure.store.obliterate",
             "tenure.wire",
         ),
     ),
@@ -137,7 +138,10 @@ RULES = (
     Rule("tenure.cli.audit", ("tenure.cli", "tenure.core", "tenure.spark")),
     Rule("tenure.cli.spark", ("tenure.cli", "tenure.client", "tenure.core", "tenure.lake", "tenure.spark")),
     Rule("tenure.integration", ("tenure.app", "tenure.client", "tenure.core", "tenure.task")),
-    Rule("tenure.client", ("tenure.core", "tenure.store.contract", "tenure.store.url", "tenure.wire")),
+    Rule(
+        "tenure.client",
+        ("tenure.core", "tenure.store.contract", "tenure.store.obliterate", "tenure.store.url", "tenure.wire"),
+    ),
 )
 
 CONCRETE_STORES = (

@@ -176,7 +176,7 @@ def queues_of(text: str | None) -> list[str | tuple[str, int]]:
     for each in (text or "").split(","):
         name, _, weight = each.strip().partition(":")
         if weight:
-            if not weight.isdigit():
+            if not weight.isdecimal():
                 raise InvalidRequest("queues", each, "a weight is a whole number, as in email:3")
             found.append((name, int(weight)))
         elif name:
@@ -189,7 +189,7 @@ def _concurrency(text: str, latency_target: str) -> tuple[int, str | None]:
         from tenure.worker.adapt import FIRST
 
         return FIRST, latency_target
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise InvalidRequest("concurrency", text, "it must be a whole number from 1 on, or auto")
     return int(text), None
 
@@ -199,6 +199,6 @@ def bytes_of(text: str) -> int:
         return 0
     unit = UNITS.get(text[-1].lower(), 0)
     digits = text[:-1] if unit else text
-    if not digits.isdigit():
+    if not digits.isdecimal():
         raise InvalidRequest("memory", text, "it must be a number of bytes, or one with K, M or G")
     return int(digits) * (unit or 1)

@@ -6,6 +6,7 @@ newline. Whatever it refuses ends the connection.
 """
 
 import asyncio
+import re
 import weakref
 from collections.abc import Callable
 from email.utils import formatdate
@@ -24,6 +25,8 @@ from tenure.wire import limit
 
 VISIT = "visit"  # in the state of a connection: how it is counted at the entrance
 SOCKET = "socket"  # of a WebSocket: a weak reference to its protocol, which refers to that state
+NO_SNIFF = (b"x-content-type-options", b"nosniff")  # on everything: no browser is to guess what an answer is
+HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(:[0-9]{0,5})?")
 FRAGMENTS_MAX = 1_024  # of one message
 FRAGMENTED = 1009  # the code of the close frame: the message is too big
 
@@ -39,10 +42,11 @@ class State(ServerState):
     def date(self, second: int) -> None:
         if second != self._second:
             self._second = second
-            self.default_headers = [(b"date", formatdate(self._wall_ms() / 1_000, usegmt=True).encode())]
+            date = formatdate(self._wall_ms() / 1_000, usegmt=True).encode()
+            self.default_headers = [(b"date", date), NO_SNIFF]
 
 
-class _TooLarge(Exception):
+class _Refused(Exception):
     pass
 
 
@@ -103,10 +107,15 @@ class Protocol(HttpToolsProtocol):
             self._stop_timer()
         if len(self.url) > limit.HTTP_URL_BYTES_MAX:
             self._status, self._why = 414, f"the address has more than {limit.HTTP_URL_BYTES_MAX} bytes"
-            raise _TooLarge
+            raise _Refused
         if len(self.headers) > limit.HTTP_HEADERS_MAX or self._size() > limit.HTTP_HEAD_BYTES_MAX:
             self._note_large()
-            raise _TooLarge
+            raise _Refused
+        hosts = [value for name, value in self.headers if name == b"host"]
+        is_old = self.parser.get_http_version() == "1.0" and not hosts
+        if not is_old and (len(hosts) != 1 or HOST.fullmatch(hosts[0]) is None):
+            self._why = "a request has one Host, and it is a name or an address, perhaps with a port"
+            raise _Refused
         self._state.date(int(self.loop.time()))
         super().on_headers_complete()
 
@@ -160,6 +169,7 @@ def last_answer(status: HTTPStatus, fields: dict[str, object], more: str = "") -
     """Before a connection is closed."""
     body = msgspec.json.encode(fields)
     head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n{more}"
+    head += "x-content-type-options: nosniff\r\n"
     head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
     return head.encode() + body
 

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from tenure.core.error import Error
 from tenure.server.http.guard import Guard
-from tenure.server.http.protocol import SOCKET, VISIT
+from tenure.server.http.protocol import NO_SNIFF, SOCKET, VISIT
 from tenure.server.http.refusal import Refusal, refuse, say_error
 from tenure.server.tcp import Door
 from tenure.wire.format import JSON_FORMAT
@@ -132,7 +132,8 @@ async def serve_socket(door: Door, guard: Guard, scope: Scope, receive: Receive,
             connection.admit(guard.caller(headers))
     except (Error, Refusal) as error:
         made = say_error(error, JSON_FORMAT) if isinstance(error, Error) else refuse(error, JSON_FORMAT)
-        await send({"type": "websocket.http.response.start", "status": made.status, "headers": made.headers})
+        said = [*made.headers, NO_SNIFF]
+        await send({"type": "websocket.http.response.start", "status": made.status, "headers": said})
         await send({"type": "websocket.http.response.body", "body": made.body})
         return
     await send({"type": "websocket.accept"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenure.cli.cluster import Master, check_installed, open_session
-from tenure.cli.screen import show_line
+from tenure.cli.screen import show_json_text, show_line
 from tenure.cli.session import Session, connected
 from tenure.core.error import InvalidRequest
 
@@ -45,7 +45,7 @@ def audit(
         raise InvalidRequest("lake", lake, "name either --lake or --events")
     verdict = _audit(session, lake or "", str(events) if events else "", part, drained, master)
     if session.as_json:
-        sys.stdout.write(verdict.to_json() + "\n")
+        show_json_text(verdict.to_json())
     else:
         show_line(verdict.to_text(), "" if verdict.ok else "red")
     if not verdict.ok:

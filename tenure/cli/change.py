@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 
 from tenure.cli.field import error_fields
-from tenure.cli.screen import show_count, show_error, show_json, show_line
+from tenure.cli.screen import ask, show_count, show_error, show_json, show_line
 from tenure.cli.session import Session
 from tenure.core import request
 from tenure.core.error import Conflict, Error, InvalidRequest, JobNotFound
@@ -90,9 +90,7 @@ def confirm(session: Session, question: str) -> None:
     """Ends the command when it is not meant."""
     if session.as_json:
         raise InvalidRequest("yes", False, "a program is not asked; say --yes")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if ask(f"{question} [y/N] ").lower() not in ("y", "yes"):
         show_error("nothing was changed")
         sys.exit(1)
 

@@ -20,8 +20,8 @@ def dev(
     app: AppName,
     queues: Queues = None,
     concurrency: Concurrency = "10",
-    tcp_port: Annotated[int, typer.Option(help="Port of the server for TCP.")] = 6789,
-    http_port: Annotated[int, typer.Option(help="Port of the server for HTTP.")] = HTTP_PORT,
+    tcp_port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the server for TCP.")] = 6789,
+    http_port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the server for HTTP.")] = HTTP_PORT,
     reload: Annotated[bool, typer.Option(help="Start the worker anew when a source file changes.")] = True,
     log_level: LogLevel = "info",
 ) -> None:

@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from tenure.cli.argument import metadata_of, priority_of
 from tenure.cli.completion import complete_queue
 from tenure.cli.field import content_of, error_fields
 from tenure.cli.payload import STDIN, check_json, read_payload
-from tenure.cli.screen import show_count, show_duration, show_error, show_json, show_line, show_note
+from tenure.cli.screen import Screen, show_count, show_duration, show_error, show_json, show_line, show_note
 from tenure.cli.session import Session, connected
 from tenure.client.clock import read_clock
 from tenure.core import bound
@@ -201,7 +200,7 @@ def _batches(tally: _Tally) -> Iterator[list[Line]]:
 @contextmanager
 def _counter() -> Iterator[Callable[[int], None]]:
     """How many so far, on the terminal that errors go to; nothing where there is none."""
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
         return

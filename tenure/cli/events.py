@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from tenure.cli.argument import Queue
 from tenure.cli.completion import complete_event
 from tenure.cli.field import event_fields, show_instant
-from tenure.cli.screen import show_json, show_note
+from tenure.cli.screen import Screen, show_json, show_note
 from tenure.cli.session import Session, connected
 from tenure.cli.stop import Stop
 from tenure.cli.table import STYLES, shorten
@@ -48,7 +47,7 @@ def events(
             raise InvalidRequest("type", name, nearest(name, EVENT_NAMES))
     wanted = frozenset(type or EVENT_NAMES)
     left = limit
-    console = Console()
+    console = Screen()
     for page in _pages(session, cursor, follow):
         for event in page.events:
             if event.type in wanted and (not queue or event.queue == queue):
@@ -76,7 +75,7 @@ def _pages(session: Session, cursor: str, follow: bool) -> Iterator[EventPage]:
             cursor = page.cursor
 
 
-def _show(session: Session, console: Console, event: Event) -> None:
+def _show(session: Session, console: Screen, event: Event) -> None:
     if session.as_json:
         show_json(event_fields(event))
         return
@@ -87,7 +86,7 @@ def _show(session: Session, console: Console, event: Event) -> None:
     where = " ".join(word for word in (event.queue, event.task) if word)
     text.append(f"  {where}" if where else "", "default")
     text.append("".join(f"  {word}" for word in _details(session, event)), "bright_black")
-    console.print(text, soft_wrap=True, highlight=False)
+    console.print(text, soft_wrap=True)
 
 
 def _details(session: Session, event: Event) -> list[str]:

@@ -29,6 +29,7 @@ from tenure.cli.session import Session, connected
 from tenure.cli.table import elastic, make_pairs, make_table, shorten, show_ago, show_content, state_cell
 from tenure.client.clock import read_clock
 from tenure.core import request
+from tenure.core.printable import printable_line
 from tenure.core.record import JobRecord
 from tenure.core.request import Change, Filter
 from tenure.core.state import FAILED, LIVE, RETRYING, SCHEDULED
@@ -208,7 +209,7 @@ def logs(
         if session.as_json:
             show_json({"offset": item.offset, "at": show_instant(item.at), "line": line})
         else:
-            show_line(f"{show_instant(item.at)}  {line}")
+            show_line(f"{show_instant(item.at)}  {printable_line(line)}")
     if not items and not session.as_json:
         show_line(f"job {id} has logged nothing" + (f" from line {offset} on" if offset else ""))
 

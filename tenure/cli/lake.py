@@ -98,7 +98,7 @@ def files(
             show_json({"file": lake.place.address(segment.path), "segment": segment})
         return
     for file in lake.files(first, last):
-        sys.stdout.write(f"{file}\n")
+        show_line(str(file))
 
 
 @app.command()

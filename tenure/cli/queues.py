@@ -4,23 +4,22 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from tenure.cli.argument import QueueName, States, Yes, rate_of, show_rate, states_of
 from tenure.cli.change import change_all, confirm
 from tenure.cli.field import RATES, settings_fields
-from tenure.cli.screen import show_count, show_duration, show_json, show_line, show_size, show_table
+from tenure.cli.screen import Screen, show_count, show_duration, show_json, show_line, show_size, show_table
 from tenure.cli.session import Session, connected
 from tenure.cli.table import STYLES, count_cell, elastic, make_pairs, make_table
 from tenure.client.clock import read_clock
 from tenure.core import request
-from tenure.core.bound import QUEUE_RULES, nearest
+from tenure.core.bound import nearest
 from tenure.core.duration import milliseconds
 from tenure.core.error import Conflict, Forbidden, InvalidRequest, QueueNotFound, from_fields
 from tenure.core.request import Change, Filter
-from tenure.core.state import BLOCKED, CANCELLED, COMPLETED, LIVE, READY, RETRYING, SCHEDULED, STATE_NAMES, TERMINAL
+from tenure.core.state import BLOCKED, CANCELLED, COMPLETED, READY, RETRYING, SCHEDULED, STATE_NAMES, TERMINAL
 
 WAITING = (SCHEDULED, BLOCKED, READY, RETRYING)
 NAMES_SHOWN = 1_000
@@ -49,7 +48,7 @@ def list_queues(session: Session) -> None:
 
 def _table(counts: dict[str, dict[str, int]], settings: dict[str, object]) -> Table:
     """On a terminal, without the states in which there is no job: few are as wide as all eight."""
-    states = used_states(counts.values()) if Console().is_terminal else STATE_NAMES
+    states = used_states(counts.values()) if Screen().is_terminal else STATE_NAMES
     table = make_table("~queue", *(f">{state}" for state in states), "~held by")
     for name in sorted(counts):
         cells = [count_cell(counts[name][state], STYLES[state]) for state in states]
@@ -216,21 +215,16 @@ def obliterate(
 ) -> None:
     """Remove a queue: all its jobs, whatever their state, and its settings."""
     client = session.of_one_tenant()
-    settings = _settings(session, queue)
+    _settings(session, queue)
     if not yes:
         jobs = sum(client.count(queue).get(queue, {}).values())
         confirm(session, f"remove {queue} with {show_count(jobs, 'job')}?")
-    client.configure("queue", queue, paused=True)  # so that nothing starts meanwhile
-    running = client.count(queue).get(queue, {}).get("running", 0)
-    if running and not force:
-        client.configure("queue", queue, paused=settings.get("paused"))
-        raise Conflict(
-            f"{show_count(running, 'job')} of {queue} still running; wait for them, or cancel them with --force", 0
-        )
-    live, ended = (sum(1 << code for code in states) for states in (LIVE, TERMINAL))
-    client.change_batch(Change(request.CANCEL, filter=Filter(queue, live), reason="obliterated"))
-    removed = client.change_batch(Change(request.REMOVE, filter=Filter(queue, ended))).count
-    client.configure("queue", queue, **dict.fromkeys(QUEUE_RULES))
+    try:
+        removed = client.obliterate(queue, force)
+    except InvalidRequest as error:
+        if error.field != "force":
+            raise
+        raise Conflict(error.rule, 0) from error  # the command was right, and the queue is busy
     if session.as_json:
         show_json({"queue": queue, "removed": removed})
     else:

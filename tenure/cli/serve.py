@@ -2,17 +2,20 @@
 
 import logging
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from tenure.cli.screen import show_line, show_table
 
 if TYPE_CHECKING:
     from tenure.server.config import Chosen, Settings
     from tenure.server.server import Server
 
-console = Console()
+FILES_BESIDES = 500  # of the store, of gRPC, of everything that is no connection
+
 log = logging.getLogger("tenure.server")
 
 
@@ -27,6 +30,10 @@ def serve(
     cors_origins: Annotated[list[str] | None, typer.Option(help="An origin whose pages may call; repeat it.")] = None,
     grpc: Annotated[bool | None, typer.Option(help="Listen for gRPC.")] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Port for gRPC.")] = None,
+    connections_max: Annotated[int | None, typer.Option(metavar="N", help="Connections at once.")] = None,
+    connections_per_address: Annotated[
+        int | None, typer.Option(metavar="N", help="Of them from one address; 0 is half of them.")
+    ] = None,
     lake: Annotated[
         str | None, typer.Option(metavar="URL", help="Export events there: a folder, or s3://bucket/prefix.")
     ] = None,
@@ -60,6 +67,8 @@ def serve(
         "cors_origins": cors_origins or None,
         "grpc": grpc,
         "grpc_port": grpc_port,
+        "connections_max": connections_max,
+        "connections_per_address": connections_per_address,
         "lake": lake,
         "lake_every": lake_every,
         "lake_rows": lake_rows,
@@ -73,30 +82,58 @@ def serve(
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
     }
-    chosen = choose({name: value for name, value in given.items() if value is not None}, file=config)
+    flags = {name: value for name, value in given.items() if value is not None}
+    chosen = choose(flags, file=config)
     logs.set_up(chosen.settings.log_level, chosen.settings.log_format)
-    uvloop.run(_serve(chosen))
+    uvloop.run(_serve(chosen, config or "tenure.toml", lambda: choose(flags, file=config).settings))
 
 
-async def _serve(chosen: "Chosen") -> None:
+async def _serve(chosen: "Chosen", config: str, read: Callable[[], "Settings"]) -> None:
     import asyncio
 
+    import msgspec
+
     from tenure.server.collector import collecting
+    from tenure.server.reload import Reloader
     from tenure.server.server import Server
     from tenure.store.url import open_store
 
-    settings = chosen.settings
+    connections = room_for(chosen.settings.connections_max)
+    settings = msgspec.structs.replace(chosen.settings, connections_max=connections)
     server = Server(settings, open_store(settings.store))
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    reloader = Reloader(server, chosen.settings, read, config)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
     await server.start()
+    await reloader.start()
     async with collecting(lambda: server.handler.requests):
         show(chosen, server)
         await stop.wait()
     say(settings, "stopping")
+    await reloader.stop()
     await server.stop()
     say(settings, "stopped")
+
+
+def room_for(connections: int) -> int:
+    """How many of them the system allows, after it was asked to allow more files."""
+    import resource
+
+    wanted = connections + FILES_BESIDES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):
+        most = soft
+    room = max(min(connections, most - FILES_BESIDES), 1)
+    if room < connections:
+        log.warning("room for %d connections, not %d: raise the limit of open files (LimitNOFILE)", room, connections)
+    return room
 
 
 def say(settings: "Settings", text: str) -> None:
@@ -104,7 +141,7 @@ def say(settings: "Settings", text: str) -> None:
     if settings.log_format == "json":
         log.info(text)
     else:
-        console.print(text)
+        show_line(text)
 
 
 def show(chosen: "Chosen", server: "Server") -> None:
@@ -115,7 +152,7 @@ def show(chosen: "Chosen", server: "Server") -> None:
         table = Table("setting", "value", "from", title="Tenure", title_justify="left")
         for name, value in chosen.shown().items():
             table.add_row(name, value, chosen.sources[name])
-        console.print(table)
+        show_table(table)
     if settings.tcp:
         say(settings, f"listening on {settings.host}:{server.tcp_port}")
     if settings.unix:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tenure.cli.screen import show_duration
+from tenure.core.printable import printable_line
 
 CELL_CHARS = 40
 STYLES = {
@@ -37,7 +38,7 @@ def make_table(*columns: str, title: str | None = None, header_style: str = "bol
 
 def elastic(text: str, style: str = "") -> Text:
     """A cell on one line, as much of it as there is room for."""
-    return Text(text, style, no_wrap=True, overflow="ellipsis")
+    return Text(printable_line(text), style, no_wrap=True, overflow="ellipsis")
 
 
 def make_pairs(rows: Iterable[tuple[str, str | Text]]) -> Table:

@@ -1,18 +1,17 @@
 """`tenure top`: a live screen of queues, running jobs and failures."""
 
-import sys
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tenure.cli.argument import Queue
 from tenure.cli.field import show_instant
 from tenure.cli.queues import show_held, used_states
-from tenure.cli.screen import plain_text, show_duration, show_json
+from tenure.cli.screen import Screen, show, show_duration, show_json
 from tenure.cli.session import Session, choose_place, connected
 from tenure.cli.stop import Stop
 from tenure.cli.table import STYLES, count_cell, elastic, make_table, shorten, show_ago
@@ -42,7 +41,7 @@ def top(
     interval_ms = milliseconds("interval", interval)
     if interval_ms < INTERVAL_MS_MIN:
         raise InvalidRequest("interval", interval, f"it must be at least {INTERVAL_MS_MIN}ms")
-    console = Console()
+    console = Screen()
     where = choose_place(session.url).url
     with Stop() as stop:
         try:
@@ -70,25 +69,17 @@ def _frames(session: Session, queue: str, interval_s: float, stop: Stop, at_once
         yield frame
 
 
-def _print_frames(session: Session, frames: Iterator[Frame], console: Console, where: str, once: bool) -> None:
+def _print_frames(session: Session, frames: Iterator[Frame], console: Screen, where: str, once: bool) -> None:
     for frame in frames:
         if session.as_json:
             show_json(frame_fields(frame))
         else:
-            _print(console, render(frame, where, session.tenant, LINES_PLAIN))
+            show(render(frame, where, session.tenant, LINES_PLAIN), console)
         if once:
             return
 
 
-def _print(console: Console, shown: RenderableType) -> None:
-    if console.is_terminal:
-        console.print(shown)
-    else:
-        sys.stdout.write(plain_text(shown))
-        sys.stdout.flush()
-
-
-def _show_live(session: Session, frames: Iterator[Frame], console: Console, where: str) -> None:
+def _show_live(session: Session, frames: Iterator[Frame], console: Screen, where: str) -> None:
     from rich.live import Live
 
     with Live(Text("looking…", DIM), console=console, screen=True, auto_refresh=False) as live:

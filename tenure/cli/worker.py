@@ -51,7 +51,9 @@ def worker(
     version: Annotated[str, typer.Option(help="Of your program, shown with the worker.")] = "",
     stop: Annotated[str, typer.Option(help="How long jobs may take to end at a stop.")] = "30s",
     health_host: Annotated[str, typer.Option(help="Address for /healthz.")] = "127.0.0.1",
-    health_port: Annotated[int | None, typer.Option(help="Serve /livez and /healthz on this port.")] = None,
+    health_port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Serve /livez and /healthz on this port.")
+    ] = None,
     url: Annotated[str | None, typer.Option(envvar="TENURE_URL", help="URL of the store or server.")] = None,
     reload: Reload = False,
     log_level: LogLevel = "info",
@@ -162,7 +164,11 @@ def _log(level: str) -> None:
     known = ("debug", "info", "warning", "error")
     if level not in known:
         raise InvalidRequest("log-level", level, "it must be one of " + ", ".join(known))
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from tenure.server.logs import TextLines
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def queues_of(text: str | None) -> list[str | tuple[str, int]]:
@@ -170,7 +176,7 @@ def queues_of(text: str | None) -> list[str | tuple[str, int]]:
     for each in (text or "").split(","):
         name, _, weight = each.strip().partition(":")
         if weight:
-            if not weight.isdigit():
+            if not weight.isdecimal():
                 raise InvalidRequest("queues", each, "a weight is a whole number, as in email:3")
             found.append((name, int(weight)))
         elif name:
@@ -183,7 +189,7 @@ def _concurrency(text: str, latency_target: str) -> tuple[int, str | None]:
         from tenure.worker.adapt import FIRST
 
         return FIRST, latency_target
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise InvalidRequest("concurrency", text, "it must be a whole number from 1 on, or auto")
     return int(text), None
 
@@ -193,6 +199,6 @@ def bytes_of(text: str) -> int:
         return 0
     unit = UNITS.get(text[-1].lower(), 0)
     digits = text[:-1] if unit else text
-    if not digits.isdigit():
+    if not digits.isdecimal():
         raise InvalidRequest("memory", text, "it must be a number of bytes, or one with K, M or G")
     return int(digits) * (unit or 1)

@@ -44,6 +44,7 @@ from tenure.core.state import (
 )
 from tenure.core.tenant import DEFAULT_TENANT, Context, OpId
 from tenure.store.contract import Capabilities
+from tenure.store.obliterate import obliterate
 
 # Options that people give as durations, and the fields of the contract they become.
 DURATIONS = {
@@ -390,6 +391,11 @@ class Client:
         asked = Configure(request.SUBJECT_NAMES.index(subject), name, changes)
         return await self._store.configure(self._context, asked, self._now())
 
+    async def obliterate(self, queue: str, force: bool = False) -> int:
+        """Remove a queue: all its jobs and its settings. While jobs run only by `force`, which cancels them; if it is
+        refused it has changed nothing. Answers how many jobs were removed."""
+        return await obliterate(_Steps(self), queue, force)
+
     async def published(self, task: str) -> Published | None:
         """What the workers that serve this tenant say of a task: options and schema. None when nobody does."""
         try:
@@ -491,3 +497,19 @@ def _enqueued(outcome: Outcome) -> Enqueued:
 
 def _trace(extras: Extras | None) -> str:
     return "" if extras is None else extras.trace
+
+
+class _Steps:
+    """Of obliterating a queue."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def count(self, queue: str) -> dict[str, int]:
+        return (await self._client.count(queue)).get(queue, {})
+
+    async def configure(self, queue: str, changes: dict[str, object]) -> dict[str, object]:
+        return await self._client.configure("queue", queue, **changes)
+
+    async def change(self, change: Change) -> Answers:
+        return await self._client.change_batch(change)

@@ -468,4 +468,8 @@ def remote_store(url: str, token: str, format: str, tls: ssl.SSLContext | None) 
         tls = tls or ssl.create_default_context()
     elif tls is not None:
         raise InvalidRequest("url", url, "with TLS it must be tenure+tls:// and a host")
-    return RemoteStore((parts.hostname, parts.port or PORT), token, FORMATS[format], tls=tls)
+    try:
+        port = parts.port or PORT
+    except ValueError as error:
+        raise InvalidRequest("url", url, f"its port cannot be used: {error}") from error
+    return RemoteStore((parts.hostname, port), token, FORMATS[format], tls=tls)

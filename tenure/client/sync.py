@@ -193,6 +193,9 @@ class SyncClient:
     def configure(self, subject: str, name: str, **changes: object) -> dict[str, object]:
         return self._run(self._client.configure(subject, name, **changes))
 
+    def obliterate(self, queue: str, force: bool = False) -> int:
+        return self._run(self._client.obliterate(queue, force))
+
     def published(self, task: str) -> Published | None:
         return self._run(self._client.published(task))
 

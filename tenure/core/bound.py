@@ -41,6 +41,7 @@ STREAM_BYTES_MAX: Final = 16 * MIB
 WAIT_MS_MAX: Final = 600_000
 DELAY_MS_MAX: Final = retry.DELAY_MS_MAX
 TIME_MS_MAX: Final = 253_402_300_800_000  # the year 10000
+NAME_CHARS_COMPARED: Final = 64  # comparing takes time that grows with the length; no field has so long a name
 BATCH_ITEMS_MAX: Final = 10_000
 BATCH_BYTES_MAX: Final = 16 * MIB
 CLAIM_JOBS_MAX: Final = 10_000
@@ -349,7 +350,7 @@ def nearest(field: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     names = sorted(known)
-    close = get_close_matches(field, names, 1)
+    close = get_close_matches(field, names, 1) if len(field) <= NAME_CHARS_COMPARED else []
     return f"did you mean {close[0]}?" if close else "known are " + ", ".join(names)
 
 

@@ -1,14 +1,16 @@
 """Who calls: a name, roles, and how far they reach. One check for every door."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tenure.core.clock import Now
 from tenure.core.error import Forbidden, RateLimited, Unauthenticated
 from tenure.core.tenant import ALL_ROLES, ANY_TENANT, DEFAULT_TENANT, ROLE_NAMES, Context, reaches_queue
 
 ALL_QUEUES = ("*",)
+REVOKED = "this token is not accepted any more; get a new one"
 
 
 class Grant(NamedTuple):
@@ -24,6 +26,7 @@ class Grant(NamedTuple):
 class Caller:
     def __init__(self, grant: Grant, clock: Callable[[], Now], until_ms: int = 0) -> None:
         """`until_ms` is when the token expires, in milliseconds since 1970; 0 is never."""
+        self.grant = grant
         self.name = grant.name
         self.key = hashlib.sha256(grant.name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self.roles = grant.roles
@@ -33,6 +36,8 @@ class Caller:
         self.is_free = grant.queues == ALL_QUEUES  # of any bound on queues
         self.is_bounded = bool(grant.rate or until_ms)  # in how often, or how long
         self.plain: Context | None = None  # of requests that say nothing but what they ask for, once there was one
+        self.is_revoked = False
+        self.waits: set[asyncio.Task[Any]] = set()  # requests that wait for something to happen
         self._rate = grant.rate
         self._clock = clock
         self._until_ms = until_ms
@@ -42,8 +47,19 @@ class Caller:
     def has_expired(self) -> bool:
         return self._until_ms > 0 and self._clock().wall_ms >= self._until_ms
 
+    def revoke(self) -> None:
+        """Its token is accepted no more: requests that wait end, and there are no others."""
+        self.is_revoked = self.is_bounded = True
+        for task in list(self.waits):
+            task.cancel()
+
+    def check_revoked(self) -> None:
+        if self.is_revoked:
+            raise Unauthenticated(REVOKED)
+
     def spend(self) -> None:
         """One request, at the rate of the token."""
+        self.check_revoked()
         if self._until_ms and self.has_expired():
             raise Unauthenticated("this token has expired; get a new one")
         if not self._rate:

@@ -21,6 +21,7 @@ from tenure.core.tenant import ALL_ROLES, ANY_TENANT, ROLE_NAMES
 from tenure.server import logs
 from tenure.server.caller import ALL_QUEUES, Grant
 from tenure.server.jwt import JwtSettings, check_settings
+from tenure.wire import limit
 
 PREFIX = "TENURE_"
 TOKEN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -30,6 +31,8 @@ ORIGIN = re.compile(r"https?://[^/\s]+")
 LAKE_EVERY_LEAST_MS = 100
 LAKE_ROWS_LEAST = 100
 LAKE_ROWS_MOST = 10_000_000
+PORTS = ("tcp_port", "http_port", "grpc_port")
+PORT_MAX = 65_535
 LISTS = frozenset({"cors_origins"})  # in the environment divided by commas
 
 
@@ -54,6 +57,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     cors_origins: tuple[str, ...] = ()
     grpc: bool = True
     grpc_port: int = 6791
+    connections_max: int = limit.CONNECTIONS_MAX
+    connections_per_address: int = 0
     lake: str = ""
     lake_every: str = "60s"
     lake_rows: int = 250_000
@@ -102,7 +107,7 @@ def choose(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidRequest("settings", str(error), "see docs/operations.md for every setting") from error
-    check(settings)
+    check(settings, sources)
     return Chosen(settings, sources)
 
 
@@ -130,8 +135,11 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def check(settings: Settings) -> None:
+def check(settings: Settings, sources: Mapping[str, str] | None = None) -> None:
+    """`sources` says where each came from."""
+    check_ports(settings, sources or {})
     check_lake(settings)
+    check_connections(settings)
     if not settings.tokens and settings.jwt is None and not is_loopback(settings.host):
         rule = "a public address needs authentication: add [server.tokens] or [server.jwt], or listen on 127.0.0.1"
         raise InvalidRequest("host", settings.host, rule)
@@ -165,6 +173,22 @@ def check(settings: Settings) -> None:
         raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
 
 
+def check_ports(settings: Settings, sources: Mapping[str, str]) -> None:
+    for name in PORTS:
+        port = getattr(settings, name)
+        if not 0 <= port <= PORT_MAX:
+            source = f" (from {sources[name]})" if name in sources else ""
+            raise InvalidRequest(name, port, f"a port is from 0 to {PORT_MAX}, and 0 is any that is free{source}")
+
+
+def check_connections(settings: Settings) -> None:
+    if settings.connections_max < 1:
+        raise InvalidRequest("connections_max", settings.connections_max, "it must be 1 or more")
+    if settings.connections_per_address < 0:
+        rule = "it must be 1 or more, or 0 for half of connections_max"
+        raise InvalidRequest("connections_per_address", settings.connections_per_address, rule)
+
+
 def check_lake(settings: Settings) -> None:
     """Durations are read when they are used; here they are only to be readable."""
     for name, least_ms in (("lake_every", LAKE_EVERY_LEAST_MS), ("lake_grace", 0)):
@@ -192,8 +216,17 @@ def grants(settings: Settings) -> dict[str, Grant]:
     return found
 
 
-def tls_of(settings: Settings) -> ssl.SSLContext | None:
-    """With `tls_client_ca`, only clients whose certificate it has signed may connect."""
+class Certificate(NamedTuple):
+    """What the server shows of itself, as the doors need it: as a context, and as the bytes of the same files."""
+
+    context: ssl.SSLContext
+    chain: bytes
+    key: bytes
+    client_ca: bytes | None
+
+
+def certificate_of(settings: Settings) -> Certificate | None:
+    """Read from its files. With `tls_client_ca`, only clients whose certificate it has signed may connect."""
     if not settings.tls_cert:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -203,6 +236,8 @@ def tls_of(settings: Settings) -> ssl.SSLContext | None:
         if settings.tls_client_ca:
             context.load_verify_locations(settings.tls_client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
+        chain, key = Path(settings.tls_cert).read_bytes(), Path(settings.tls_key).read_bytes()
+        client_ca = Path(settings.tls_client_ca).read_bytes() if settings.tls_client_ca else None
     except OSError as error:
         raise InvalidRequest("tls_cert", settings.tls_cert, f"it cannot be used: {error}") from error
-    return context
+    return Certificate(context, chain, key, client_ca)

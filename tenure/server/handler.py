@@ -31,6 +31,7 @@ from tenure.core.tenant import ADMIN, ANY_TENANT, OPERATOR, PRODUCER, WORKER, Co
 from tenure.server.caller import Caller
 from tenure.server.hidden import hide
 from tenure.store.contract import Prompt, Store, Told, Wait
+from tenure.store.obliterate import obliterate
 from tenure.wire.speech import Call
 from tenure.wire.value import WireFilter
 
@@ -328,34 +329,10 @@ class Handler:
         return found
 
     async def _obliterate(self, caller: Caller, context: Context, queue: str, force: bool) -> int:
-        """A queue and all its jobs, in the steps that an operator would take: each goes the way of its verb."""
+        """A queue and all its jobs, in steps that each go the way of their verb."""
         caller.need_queue(queue)
         context.op = None  # of several steps there is no answer to be remembered
-        if not force:
-            await self._need_idle(context, queue)
-        settings = await self.store.configure(context, Configure(request.QUEUE, queue, {}), self.clock())
-        pause = Configure(request.QUEUE, queue, {"paused": True})
-        await self._change(caller, context, "configure", (pause,))
-        if not force:
-            try:
-                await self._need_idle(context, queue)
-            except InvalidRequest:
-                back = Configure(request.QUEUE, queue, {"paused": settings.get("paused")})
-                await self._change(caller, context, "configure", (back,))
-                raise
-        live = Filter(queue, LIVE_STATES)
-        await self._change(caller, context, "change", (Change(request.CANCEL, None, live, reason="obliterated"),))
-        ended = Filter(queue, ENDED_STATES)
-        removed: Answers = await self._change(caller, context, "change", (Change(request.REMOVE, None, ended),))
-        unset: dict[str, object] = dict.fromkeys(bound.QUEUE_RULES)
-        await self._change(caller, context, "configure", (Configure(request.QUEUE, queue, unset),))
-        return removed.count
-
-    async def _need_idle(self, context: Context, queue: str) -> None:
-        running = (await self.store.count(context, queue, self.clock())).get(queue, {}).get("running", 0)
-        if running:
-            rule = f"{running} jobs run: pause the queue and wait for them, or say force to cancel them"
-            raise InvalidRequest("force", False, rule)
+        return await obliterate(_Steps(self, caller, context), queue, force)
 
     async def _running(self, context: Context, change: Change) -> list[JobRecord]:
         """The jobs that somebody works on and that are about to be cancelled; of a filter the first thousand."""
@@ -492,6 +469,28 @@ def as_absent(error: Error, id: int) -> Error:
         return AlreadySettled(id, "unknown")
     is_strange = isinstance(error, LeaseLost) and error.reason in ("unknown", TOKEN_NOT_HELD)
     return JobNotFound(id) if is_strange or isinstance(error, InvalidRequest) else error
+
+
+class _Steps:
+    """Of obliterating a queue: authorised, noted in the audit and told to workers like any other change."""
+
+    def __init__(self, handler: Handler, caller: Caller, context: Context) -> None:
+        self._handler = handler
+        self._caller = caller
+        self._context = context
+
+    async def count(self, queue: str) -> dict[str, int]:
+        handler = self._handler
+        return (await handler.store.count(self._context, queue, handler.clock())).get(queue, {})
+
+    async def configure(self, queue: str, changes: dict[str, object]) -> dict[str, object]:
+        asked = Configure(request.QUEUE, queue, changes)
+        found: dict[str, object] = await self._handler._change(self._caller, self._context, "configure", (asked,))
+        return found
+
+    async def change(self, change: Change) -> Answers:
+        found: Answers = await self._handler._change(self._caller, self._context, "change", (change,))
+        return found
 
 
 def queues_of(asked: Any) -> list[str]:

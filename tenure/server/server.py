@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+import ssl
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,12 +17,14 @@ from tenure.core.duration import milliseconds
 from tenure.core.error import Unavailable
 from tenure.server.auth import Gate
 from tenure.server.caller import Grant
-from tenure.server.config import Settings, grants, tls_of
+from tenure.server.config import Settings, certificate_of, check_ports, grants
+from tenure.server.entrance import Entrance, Gateway
 from tenure.server.grpc.door import GrpcDoor, credentials_of
 from tenure.server.handler import Handler
 from tenure.server.http.door import HttpDoor
+from tenure.server.http.protocol import refusal as http_refusal
 from tenure.server.jwt import JwtGate
-from tenure.server.tcp import Door
+from tenure.server.tcp import Door, refusal
 from tenure.store.contract import Store
 
 if TYPE_CHECKING:
@@ -34,14 +37,19 @@ log = logging.getLogger("tenure.server")
 
 class Server:
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], Now] = read_clock) -> None:
+        check_ports(settings, {})
         self.settings = settings
         self._driver = Driver(store, clock)
         self.handler = Handler(store, self._driver.now, self._driver.arm)
         tokens = grants(settings)
-        self._signed = None if settings.jwt is None else JwtGate(settings.jwt)
-        open_grant = Grant("anybody") if not tokens and self._signed is None else None
-        self.gate = Gate(clock, tokens, open_grant, self._signed)
-        self._tls = tls_of(settings)
+        self.signed = None if settings.jwt is None else JwtGate(settings.jwt)
+        open_grant = Grant("anybody") if not tokens and self.signed is None else None
+        self.gate = Gate(clock, tokens, open_grant, self.signed)
+        self.gate.on_revoked = self._drop_revoked
+        self.certificate = certificate_of(settings)
+        most = settings.connections_max
+        self.entrance = Entrance(lambda: self.gate.is_open, most, settings.connections_per_address or -(-most // 2))
+        self._gateways: list[Gateway] = []
         self.lake = make_carrier(settings, store, clock) if settings.lake else None
         if self.lake is not None:
             self.handler.figures.append(self.lake.figures)
@@ -53,8 +61,8 @@ class Server:
         self.grpc_port = 0
 
     async def start(self) -> None:
-        if self._signed is not None:
-            await self._signed.start()
+        if self.signed is not None:
+            await self.signed.start()
         await self._driver.open()
         try:
             if self.settings.tcp:
@@ -75,8 +83,9 @@ class Server:
         door = self._door("tcp")
         loop = asyncio.get_running_loop()
         try:
+            gateway = self._gateway(Gateway(self.entrance, door.protocol, refusal, self._tls))
             listener = await loop.create_server(
-                door.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG, ssl=self._tls
+                gateway.protocol, self.settings.host, self.settings.tcp_port, backlog=BACKLOG
             )
         except OSError as error:
             where = f"{self.settings.host}:{self.settings.tcp_port}"
@@ -102,12 +111,15 @@ class Server:
             listener.close()
             raise Unavailable(f"cannot listen on {path}: {error.strerror}; choose another --unix") from error
         self._unix = path
-        self._listeners.append(await asyncio.get_running_loop().create_unix_server(door.protocol, sock=listener))
+        gateway = self._gateway(Gateway(self.entrance, door.protocol, refusal))
+        self._listeners.append(await asyncio.get_running_loop().create_unix_server(gateway.protocol, sock=listener))
 
     async def _open_http(self) -> None:
-        door = HttpDoor(self.handler, self.gate, tuple(self.settings.cors_origins))
+        settings = self.settings
+        door = HttpDoor(self.handler, self.gate, tuple(settings.cors_origins), settings.connections_max)
+        gateway = self._gateway(Gateway(self.entrance, door.protocol, http_refusal, self._tls))
         try:
-            listener = await door.open(self.settings.host, self.settings.http_port, self._tls)
+            listener = await door.open(settings.host, settings.http_port, gateway)
         except OSError as error:
             where = f"{self.settings.host}:{self.settings.http_port}"
             raise Unavailable(f"cannot listen on {where}: {error.strerror}; choose another --http-port") from error
@@ -120,7 +132,16 @@ class Server:
         door = GrpcDoor(self.handler, self.gate)
         self._doors.append(door)
         self.handler.doors.append(door)
-        self.grpc_port = await door.open(self.settings.host, self.settings.grpc_port, credentials_of(self.settings))
+        self.grpc_port = await door.open(
+            self.settings.host, self.settings.grpc_port, credentials_of(lambda: self.certificate)
+        )
+
+    def _tls(self) -> ssl.SSLContext | None:
+        return None if self.certificate is None else self.certificate.context
+
+    def _gateway(self, gateway: Gateway) -> Gateway:
+        self._gateways.append(gateway)
+        return gateway
 
     def _door(self, name: str) -> Door:
         door = Door(self.handler, self.gate, name)
@@ -128,16 +149,26 @@ class Server:
         self.handler.doors.append(door)
         return door
 
+    def replace_tokens(self, tokens: dict[str, Grant]) -> int:
+        """How many of the old ones are accepted no more; their connections are closed."""
+        return self.gate.replace(tokens)
+
+    def _drop_revoked(self) -> None:
+        for door in self._doors:
+            door.drop_revoked()
+
     async def stop(self) -> None:
         """Refuse new connections and requests, let those in progress end, then write everything down."""
         for listener in self._listeners:
             listener.close()
+        for gateway in self._gateways:
+            await gateway.close()
         await asyncio.gather(*(door.close(self.settings.stop_s) for door in self._doors))
         if self._unix:
             with suppress(FileNotFoundError):
                 os.unlink(self._unix)
-        if self._signed is not None:
-            await self._signed.stop()
+        if self.signed is not None:
+            await self.signed.stop()
         await self.handler.settled()
         if self.lake is not None:
             await self.lake.stop(self.settings.stop_s)

@@ -9,7 +9,7 @@ not read from until it has caught up.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from tenure.client.begun import begin
@@ -21,6 +21,7 @@ from tenure.core.state import STATE_NAMES
 from tenure.core.tenant import PRODUCER, WORKER, Context
 from tenure.server.auth import Gate
 from tenure.server.caller import Caller
+from tenure.server.entrance import Visit
 from tenure.server.follow import Follows
 from tenure.server.handler import Asked, Handler, stopping
 from tenure.store.contract import Moved, Wait
@@ -79,8 +80,13 @@ class Door:
         for connection in list(self.workers.get(job.worker, {}).values()):
             connection.tell(job)
 
-    def protocol(self) -> "Connection":
-        return Connection(self)
+    def protocol(self, visit: Visit | None = None) -> "Connection":
+        return Connection(self, visit)
+
+    def drop_revoked(self) -> None:
+        """Connections whose token is accepted no more."""
+        for connection in list(self.connections.values()):
+            connection.drop_revoked()
 
     async def close(self, patience_s: float) -> None:
         """Refuse what is new, end waits, let the rest finish; whatever has not by then is cut off."""
@@ -90,8 +96,9 @@ class Door:
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, visit: Visit | None = None) -> None:
         self._door = door
+        self._visit = visit
         self._handler = door.handler
         self.number = door.handler.number()
         self._caller: Caller | None = door.gate.stranger()
@@ -117,11 +124,24 @@ class Connection(asyncio.Protocol):
         self._waits: set[object] = set()  # calls that wait for something to happen
         self._names: dict[str, Speech] = {}  # of workers, the last ones
         self._misses = {PUSH: 0, PULL: 0}  # how many in a row were not plain
+        self.on_admitted: Callable[[], None] | None = None
+        self._patience: asyncio.TimerHandle | None = None  # with a peer that has not authenticated
+
+    @property
+    def is_known(self) -> bool:
+        return self._caller is not None
 
     def admit(self, caller: Caller) -> None:
-        """Who calls, when that was said before the first command."""
+        """Who calls; said by AUTH, or before the first command."""
         self._caller = caller
         self._forget_context()
+        self._end_patience()
+        if self._cut is not None:
+            self._cut.size_max = limit.MESSAGE_BYTES_MAX
+        if self._visit is not None:
+            self._visit.recognise()
+        if self.on_admitted is not None:
+            self.on_admitted()
 
     def cut_by(self, cut: Lines | PublicFrames) -> None:
         """How commands are told apart, when it is known before the first byte."""
@@ -132,13 +152,18 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        if self._door.is_closing or len(self._door.connections) >= limit.CONNECTIONS_MAX:
+        if self._door.is_closing:
             self._transport.abort()
             return
         self._door.connections[self.number] = self
+        if self._caller is None:
+            self._patience = asyncio.get_running_loop().call_later(limit.AUTH_S, self._end_unknown)
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
+        self._end_patience()
+        if self._visit is not None:
+            self._visit.leave()
         self._door.connections.pop(self.number, None)
         for name in list(self._names):
             self._forget_name(name)
@@ -146,6 +171,7 @@ class Connection(asyncio.Protocol):
         self._follows.close()
         for call in list(self._calls.values()):
             call.cancel()
+        self._cut = self.on_admitted = None  # and what has come of a message
         self._note_idle()
 
     def data_received(self, data: bytes) -> None:
@@ -157,8 +183,7 @@ class Connection(asyncio.Protocol):
         try:
             bodies = cut.feed(data)
         except PayloadTooLarge as error:
-            self._answer(self._plain_speech(), None, error_fields(error))
-            self._drop()
+            self.refuse(error)
             return
         if len(bodies) == 1 and not self._backlog and not self._calls and not self._is_full:
             self._take(bodies[0])
@@ -178,6 +203,29 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         self._has_room.set()
         self._go_on()
+
+    def _end_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _end_unknown(self) -> None:
+        self._patience = None
+        self.refuse(Unauthenticated(f"no AUTH with a token came within {limit.AUTH_S:g} s; connect again and say it"))
+
+    def drop_revoked(self) -> None:
+        try:
+            if self._caller is not None:
+                self._caller.check_revoked()
+        except Unauthenticated as error:
+            self.refuse(error)
+
+    def refuse(self, error: Error) -> None:
+        """Say why, and close. One that has not said a word is told in JSON."""
+        if self._cut is None:
+            self.cut_by(Lines())
+        self._answer(self._plain_speech(), None, error_fields(error))
+        self._drop()
 
     # Taking turns.
 
@@ -538,8 +586,6 @@ class Connection(asyncio.Protocol):
             if self._greeted or not gate.is_open:  # flashQ takes any token where none is configured
                 self.admit(gate.caller(message.token))
             assert self._caller is not None
-            if self._cut is not None:
-                self._cut.size_max = limit.MESSAGE_BYTES_MAX
             return {"principal": self._caller.name}
         if isinstance(message, c.Ping):
             return {}
@@ -641,6 +687,11 @@ class Connection(asyncio.Protocol):
             except TimeoutError:
                 log.warning("a connection was cut off with %d requests in progress", len(self._calls))
         self._drop()
+
+
+def refusal(error: Error) -> bytes:
+    """What is said to a connection that is not let in."""
+    return JSON_FORMAT.encode(error_fields(error)) + b"\n"
 
 
 def _failed(command: str, error: Exception) -> Fields:

@@ -85,8 +85,8 @@ class _Count:
 async def export(
     client: Client, tenant: str, folder: Path, now_ms: Callable[[], int], progress: Progress = silent
 ) -> Manifest:
-    """The folder must be empty or not be there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """The folder must be empty or not be there. Only this user may read what is written: payloads are in it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise InvalidRequest("folder", str(folder), "it is not empty; name a new one")
     own = client.as_tenant(tenant)
@@ -130,7 +130,7 @@ class _Segments:
         if not rows:
             return
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._open_path(), JOBS, compression="zstd")
+            self._writer = pq.ParquetWriter(_create(self._open_path()), JOBS, compression="zstd")
         self._writer.write_batch(batch_of(rows))
         self._rows += len(rows)
         if self._rows >= SEGMENT_ROWS:
@@ -150,9 +150,15 @@ class _Segments:
 
 
 def _write(path: Path, content: bytes) -> Part:
-    aside = path.with_name(path.name + ".open")
+    aside = _create(path.with_name(path.name + ".open"))
     aside.write_bytes(content)
     return _settle(aside, path)
+
+
+def _create(path: Path) -> Path:
+    """An empty file that nobody else may read."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return path
 
 
 def _settle(aside: Path, path: Path, rows: int = 0) -> Part:

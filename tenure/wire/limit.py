@@ -11,6 +11,8 @@ SUBSCRIPTIONS_MAX: Final = 16  # of one connection
 CALLS_PER_CONNECTION: Final = 500  # in progress at once; a session of operation ids remembers more than that
 WORKERS_PER_CONNECTION: Final = 16  # names that are remembered, to tell them of cancellations
 CONNECTIONS_MAX: Final = 10_000
+KNOWN_ADDRESSES_MAX: Final = 10_000  # from which somebody authenticated
+AUTH_S: Final[float] = 10.0  # to authenticate, where that is needed, and for the TLS handshake
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX  # answers that a slow reader has not taken yet
 HELLO_S: Final = 5.0
 
@@ -28,3 +30,6 @@ GRPC_METADATA_BYTES_MAX: Final = 16 * 1024
 GRPC_CREDITS_MAX: Final = 10_000
 GRPC_HELD_MAX: Final = 20_000
 GRPC_UNSENT_BYTES_MAX: Final = MESSAGE_BYTES_MAX  # beyond that nothing is claimed for it, and nothing of it read
+HEALTH_CALLS_MAX: Final = 1_000  # watchers, and checks in progress
+HEALTH_CALLS_PER_ADDRESS: Final = 100
+HEALTH_CALL_S: Final[float] = 10.0  # for a check, and for the request of a watcher

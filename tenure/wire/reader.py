@@ -29,6 +29,10 @@ from tenure.wire.format import MSGPACK_FORMAT, NONSENSE, Format
 from tenure.wire.option import ALIASES, DURATIONS, Few, Item, JustData, duration_of
 
 SHOWN_BYTES_MAX = 4_096  # of a wrong value, in an error
+FIELDS_MAX = 200  # of a command, and of a job in a batch
+NAME_CHARS_MAX = 64  # a longer one is no field's
+NAMED_MAX = 16  # unknown fields of a message that are named; the others are counted
+UNKNOWN_MAX = 10_000  # unknown fields of a message that are looked at
 
 
 class Reader:
@@ -46,6 +50,7 @@ class Reader:
         self._text = form.decoder(str)
         self._parts: dict[tuple[type[Struct], str], Any] = {}
         self.warnings: list[str] = []  # of the last command: what was ignored in it
+        self._unknown = 0  # fields of the last command
         self.req_id: str | int | None = None  # of the last command that could not be read
         self._id = form.decoder(str | int | None)
         self._none = Raw(form.encode(None))
@@ -53,6 +58,7 @@ class Reader:
     def read(self, body: bytes, is_strict: bool) -> Command:
         """`is_strict` refuses fields that it does not know; else they are ignored, with a warning."""
         self.warnings = []  # the last list may be that of a command that still waits
+        self._unknown = 0
         try:
             found: Command = self._read(body)
             return found
@@ -83,14 +89,14 @@ class Reader:
 
     def build(self, kind: Any, fields: dict[str, Raw], is_strict: bool, prefix: str = "") -> Any:
         """A struct from its fields, each read on its own. `prefix` is where it stands in the command, for errors."""
+        if len(fields) > FIELDS_MAX:
+            raise InvalidRequest("request", f"{len(fields)} fields", f"there may be {FIELDS_MAX}")
         known = {shown: own for own, shown in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)}
         values: dict[str, object] = {}
         for name, data in fields.items():
             own = find_name(name, known)
             if own is None:
-                if is_strict:
-                    raise InvalidRequest(prefix + name, "given", "there is no such field; " + nearest(name, known))
-                self.warnings.append(f"{prefix}{name} is not known and was ignored")
+                self._note_unknown(prefix, name, known, is_strict)
                 continue
             if not is_strict and data == self._none and not _is_needed(kind, own):
                 continue
@@ -100,6 +106,23 @@ class Reader:
         except TypeError:
             missing = [name for name in kind.__struct_fields__ if name not in values and _is_needed(kind, name)]
             raise InvalidRequest(prefix + missing[0] if missing else "request", None, "it is needed") from None
+
+    def _note_unknown(self, prefix: str, name: str, known: dict[str, str], is_strict: bool) -> None:
+        """The first ones are named. What a message with very many of them costs is bounded."""
+        self._unknown += 1
+        is_named = self._unknown <= NAMED_MAX
+        shown = prefix + (name if len(name) <= NAME_CHARS_MAX else name[: NAME_CHARS_MAX - 1] + "…")
+        if is_strict:
+            advice = f"; {nearest(name, known)}" if is_named else ""
+            raise InvalidRequest(shown, "given", f"there is no such field{advice}")
+        if self._unknown > UNKNOWN_MAX:
+            raise InvalidRequest(shown, "given", f"a message may have {UNKNOWN_MAX:,} unknown fields")
+        if is_named:
+            self.warnings.append(f"{shown} is not known and was ignored")
+            return
+        if self._unknown == NAMED_MAX + 1:
+            self.warnings.append("")
+        self.warnings[-1] = f"and {self._unknown - NAMED_MAX} more fields that are not known were ignored"
 
     def jobs(self, data: Raw) -> list[Any]:
         """Of a batch."""
@@ -149,6 +172,8 @@ def find_name(name: str, known: dict[str, str]) -> str | None:
     """The field that is meant, however it is written."""
     if name in known:
         return known[name]
+    if len(name) > NAME_CHARS_MAX:
+        return None
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     camel = "".join(part.title() if at else part for at, part in enumerate(name.split("_")))
     for tried in (snake, camel, ALIASES.get(snake, "")):

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import msgspec
+import pytest
 
 from tenure.core.clock import Now
 from tenure.server.config import Token
@@ -154,3 +155,11 @@ async def test_reader_that_does_not_read_holds_nothing_up() -> None:
         assert store.pages < 20
         writer.transport.abort()
         del reader
+
+
+@pytest.mark.parametrize("last", ["²", "٣", "1²", "-1", "1_000", "9" * 30])
+async def test_last_event_that_is_no_number_is_refused(last: str, served: Served) -> None:
+    headers = {b"accept": b"text/event-stream", b"last-event-id": last.encode()}
+    answer = await served.client.get("/v1/events", headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "InvalidRequest"

@@ -411,3 +411,77 @@ async def test_waiting_for_an_answer_is_not_waiting_for_a_body(served: Served, m
     monkeypatch.setattr(limit, "HTTP_HEAD_S", 0.01)
     waits = await served.ask("POST", "/v1/claims", {"queue": "mail", "timeout": 100})
     assert waits.status_code == 200
+
+
+HOSTS = {
+    "none": (),
+    "empty": ("",),
+    "two": ("127.0.0.1", "evil.example"),
+    "the same twice": ("127.0.0.1", "127.0.0.1"),
+    "a user": ("evil.example@127.0.0.1",),
+    "a user of localhost": ("localhost@evil.example",),
+    "a path": ("127.0.0.1/evil.example",),
+    "a query": ("127.0.0.1?evil.example",),
+    "a port that is none": ("127.0.0.1:http",),
+    "a space": ("127.0.0.1 evil.example",),
+    "bytes": ("127.0.0.1\xff",),
+}
+
+
+@pytest.mark.parametrize("hosts", HOSTS.values(), ids=HOSTS)
+@pytest.mark.parametrize("path", ["/v1/queues", "/livez", "/v1/ws"])
+async def test_request_without_one_sound_host_is_refused(hosts: tuple[str, ...], path: str, served: Served) -> None:
+    lines = [f"GET {path} HTTP/1.1", *(f"Host: {host}" for host in hosts)]
+    if path == "/v1/ws":
+        lines += ["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13"]
+        lines += ["sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="]
+    data = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+    answer = await exchange(served.port, data, until_closed=True)
+    assert status_of(answer) == 400
+    assert "Host" in error_in(answer)["error"]
+
+
+async def test_old_request_without_host_gets_past_the_parser_and_not_past_the_guard(served: Served) -> None:
+    answer = await exchange(served.port, b"GET /v1/queues HTTP/1.0\r\n\r\n", until_closed=True)
+    assert status_of(answer) == 403
+    async with serving(tokens={"t": Token("")}) as other:
+        answer = await exchange(
+            other.port, b"GET /v1/queues HTTP/1.0\r\nauthorization: Bearer t\r\n\r\n", until_closed=True
+        )
+        assert status_of(answer) == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:6790", "[::1]:6790", "[::1]", "127.0.0.1:"])
+async def test_sound_hosts_are_accepted(host: str, served: Served) -> None:
+    data = f"GET /livez HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+    assert status_of(await exchange(served.port, data)) == 200
+
+
+async def test_no_browser_guesses_what_an_answer_is(served: Served) -> None:
+    sniff = b"x-content-type-options: nosniff"
+    requests = [
+        request("GET", path)
+        for path in (
+            "/livez",
+            "/readyz",
+            "/metrics",
+            "/docs",
+            "/openapi.json",
+            "/v1",
+            "/v1/queues",
+            "/nowhere",
+            "/v1/x",
+        )
+    ]
+    requests += [
+        request("GET", "/v1/events", "accept: text/event-stream"),
+        request("GET", "/v1/jobs/seven"),
+        request("POST", "/v1/queues/mail/jobs", "origin: https://evil.example"),
+        request("GET", "/" + "x" * 20_000),
+        b"nonsense\r\n\r\n",
+        request("GET", "/v1/other", "connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13",
+                "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="),
+    ]  # fmt: skip
+    for data in requests:
+        head = (await exchange(served.port, data)).partition(b"\r\n\r\n")[0].lower()
+        assert head.count(sniff) == 1, data

@@ -9,6 +9,7 @@ from tenure.core.clock import Now
 from tenure.core.tenant import ROLE_NAMES
 from tenure.server.auth import hash_token
 from tenure.server.config import Settings, Token
+from tenure.server.http.door import HttpDoor
 from tenure.server.server import Server
 from tenure.server.tcp import Connection, Door
 from tenure.store.embedded.memory import MemoryStore
@@ -45,6 +46,11 @@ class House:
     def doors(self) -> list[Door]:
         """The sockets among them."""
         return [door for door in self.server._doors if isinstance(door, Door)]
+
+    @property
+    def http(self) -> HttpDoor:
+        [door] = [door for door in self.server._doors if isinstance(door, HttpDoor)]
+        return door
 
     @property
     def connections(self) -> list[Connection]:

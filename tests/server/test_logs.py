@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tenure.server.logs import JsonLines
+from tenure.server.logs import JsonLines, TextLines
 from tests.server.house import serving
 from tests.server.process import running
 from tests.server.talk import FRAMES, talking
@@ -70,3 +70,46 @@ async def test_every_line_of_a_server_that_logs_json_is_json(tmp_path: Path) -> 
     assert messages[-2:] == ["stopping", "stopped"]
     [audited] = [line for line in lines if line["logger"] == "tenure.audit"]
     assert audited["changes"] == {"paused": True}
+
+
+HOSTILE = "\x1b]0;owned\x07\r\n2026-01-01 00:00:00 INFO tenure.audit forged\u202e\x9b2J\u200b"
+
+
+def raise_hostile() -> logging.LogRecord:
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        return logging.LogRecord("tenure.server", logging.ERROR, "", 0, "failed: %s", (HOSTILE,), sys.exc_info())
+
+
+def test_record_in_text_is_one_line_and_its_exception_is_indented() -> None:
+    first, *rest = TextLines().format(raise_hostile()).split("\n")
+    assert r"failed: \x1b]0;owned\x07\r\n2026-01-01" in first
+    assert rest
+    for line in rest:
+        assert line.startswith("  ")
+    for line in (first, *rest):
+        assert line.isprintable()
+
+
+def test_record_in_json_is_one_line_of_what_can_be_seen_and_says_the_same() -> None:
+    record = raise_hostile()
+    record.fields = {"name": HOSTILE}
+    line = JsonLines().format(record)
+    assert line.isprintable()
+    found = msgspec.json.decode(line)
+    assert (found["message"], found["name"]) == (f"failed: {HOSTILE}", HOSTILE)
+    assert HOSTILE.split("\n")[1] in found["exception"]
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+async def test_names_that_others_chose_forge_no_line_of_the_log_or_the_audit(format: str, tmp_path: Path) -> None:
+    async with running(tmp_path, "--log-format", format, store="memory://") as server, talking(server.address) as talk:
+        await talk.do("CANCEL", filter={"queue": "mail", "worker": HOSTILE, "error": HOSTILE})
+        await talk.do("LIMIT", key=HOSTILE, changes={"concurrency": 1})
+        assert await server.stop() == 0
+        lines = server.output.split("\n")
+    audited = [line for line in lines if "tenure.audit" in line]
+    assert len(audited) == 2
+    for line in lines:
+        assert line.isprintable(), line

@@ -1,6 +1,8 @@
 """A tenant as files, and back: nothing lost, nothing twice, nothing that was damaged."""
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -123,3 +125,17 @@ async def test_nothing_is_exported_over_something(folder: Path) -> None:
     async with tenure.connect("memory://") as client:
         with pytest.raises(InvalidRequest, match="it is not empty"):
             await export(client, "default", folder, wall_ms)
+
+
+async def test_nobody_else_may_read_what_was_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "SEGMENT_ROWS", 5)
+    before = os.umask(0)
+    try:
+        async with tenure.connect("memory://") as client:
+            await furnish(client)
+            await export(client, "default", tmp_path / "out", wall_ms)
+    finally:
+        os.umask(before)
+    out = tmp_path / "out"
+    assert stat.S_IMODE(out.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == {0o600}

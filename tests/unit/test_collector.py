@@ -62,3 +62,24 @@ async def test_a_cycle_that_was_frozen_goes_when_idle_and_now_and_then(
         gc.freeze()
         del held
         await gone(knot)
+
+
+async def test_a_cycle_that_was_left_when_nobody_was_served_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the look that follows the last request: connections come and go without any."""
+    monkeypatch.setattr(collector, "FULL_TURNS", 1 << 60)
+    looks = 0
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        nonlocal looks
+        looks += phase == "start" and info["generation"] == 2
+
+    gc.callbacks.append(count)
+    try:
+        async with collecting(lambda: 0):
+            async with asyncio.timeout(PATIENCE_S):
+                while looks < 2:  # that of the start, and the one when idle
+                    await asyncio.sleep(0)
+            knots = [tie()[1] for _ in range(collector.MADE_LEAST)]
+            await gone(knots[-1])
+    finally:
+        gc.callbacks.remove(count)

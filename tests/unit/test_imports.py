@@ -79,6 +79,7 @@ RULES = (
             "tenure.client.driver",
             "tenure.core",
             "tenure.store.contract",
+            "tenure.store.obliterate",
             "tenure.wire",
         ),
     ),
@@ -95,7 +96,7 @@ RULES = (
             "tenure.wire.format",
         ),
     ),
-    Rule("tenure.cli.worker", ("tenure.app", "tenure.cli", "tenure.core", "tenure.worker")),
+    Rule("tenure.cli.worker", ("tenure.app", "tenure.cli", "tenure.core", "tenure.server.logs", "tenure.worker")),
     Rule(
         "tenure.cli.dev",
         ("tenure.app", "tenure.cli", "tenure.core", "tenure.server", "tenure.store.url", "tenure.worker"),
@@ -140,7 +141,14 @@ RULES = (
     Rule("tenure.integration", ("tenure.app", "tenure.client", "tenure.core", "tenure.task")),
     Rule(
         "tenure.client",
-        ("tenure.core", "tenure.store.contract", "tenure.store.repeat", "tenure.store.url", "tenure.wire"),
+        (
+            "tenure.core",
+            "tenure.store.contract",
+            "tenure.store.obliterate",
+            "tenure.store.repeat",
+            "tenure.store.url",
+            "tenure.wire",
+        ),
     ),
 )
 

@@ -8,23 +8,22 @@ released.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
-from grpc_health.v1 import health, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from tenure.core.error import Error, Internal, InvalidRequest, Unavailable
+from tenure.core.error import Error, Internal, InvalidRequest, Unauthenticated, Unavailable
 from tenure.core.record import JobRecord
 from tenure.server.auth import Gate
-from tenure.server.caller import Caller
-from tenure.server.config import Settings
+from tenure.server.caller import REVOKED, Caller
+from tenure.server.config import Certificate
 from tenure.server.grpc import response
 from tenure.server.grpc import tenure_pb2 as pb
-from tenure.server.grpc.health import HealthService
+from tenure.server.grpc.health import NAME as HEALTH
+from tenure.server.grpc.health import HealthService, refusing
 from tenure.server.grpc.request import UNARY, Translator
 from tenure.server.grpc.request import events as events_call
 from tenure.server.grpc.status import Context, refuse
@@ -38,6 +37,7 @@ from tenure.wire.reader import Reader
 from tenure.wire.speech import Call, Speech
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Tenure"]
+REFLECTION: Final = f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"
 EVENTS_WAIT_MS: Final = 60_000
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", limit.MESSAGE_BYTES_MAX),
@@ -47,6 +47,7 @@ OPTIONS: Final = (
     ("grpc.max_concurrent_streams", limit.CALLS_PER_CONNECTION),
     ("grpc.max_allowed_incoming_connections", limit.CONNECTIONS_MAX),
     ("grpc.so_reuseport", 0),
+    ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -76,16 +77,20 @@ class GrpcDoor(grpc.GenericRpcHandler):
         self._speech = Speech(Reader(MSGPACK_FORMAT))
         self._methods = {f"/{SERVICE.full_name}/{method.name}": self._method(method) for method in SERVICE.methods}
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._health = HealthService(handler, SERVICE.full_name)
+        self._health = HealthService(handler, SERVICE.full_name, self._calling)
+        self._reflection: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
+            reflection.aio.ReflectionServicer(
+                (SERVICE.full_name, HEALTH, reflection.SERVICE_NAME)
+            ).ServerReflectionInfo,
+            request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+            response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+        )
         self._server: grpc.aio.Server | None = None
 
     async def open(self, host: str, port: int, credentials: grpc.ServerCredentials | None = None) -> int:
         """The port it listens on."""
         server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=limit.CONNECTIONS_MAX)
-        server.add_generic_rpc_handlers((self,))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        names = (SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server)
+        server.add_generic_rpc_handlers((self, self._health))
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             if credentials is None:
@@ -95,7 +100,6 @@ class GrpcDoor(grpc.GenericRpcHandler):
         except RuntimeError as error:
             raise Unavailable(f"cannot listen on {where}: {error}; choose another --grpc-port") from error
         await server.start()
-        await self._health.begin()
         self._server = server
         return chosen
 
@@ -104,13 +108,19 @@ class GrpcDoor(grpc.GenericRpcHandler):
         self.is_closing = True
         if self._server is None:
             return
-        await self._health.enter_graceful_shutdown()
+        self._health.end()
         for task in list(self._waiting):
             task.cancel()
         for streams in list(self.streams.values()):
             for stream in list(streams):
                 stream.stop()
         await self._server.stop(patience_s)
+
+    def drop_revoked(self) -> None:
+        """Streams of workers; other calls that wait are ended by their caller."""
+        for streams in list(self.streams.values()):
+            for stream in list(streams):
+                stream.drop_revoked()
 
     # Workers that can be told.
 
@@ -126,13 +136,15 @@ class GrpcDoor(grpc.GenericRpcHandler):
     # Methods.
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
-        method = self._methods.get(handler_call_details.method)
-        if method is None:
+        name = handler_call_details.method
+        method = self._methods.get(name)
+        if method is None and name != REFLECTION:
             return None
         try:
-            return method(self._calling(handler_call_details.invocation_metadata))
+            calling = self._calling(handler_call_details.invocation_metadata)
+            return self._reflection if method is None else method(calling)
         except Error as error:
-            return _refusing(error)
+            return refusing(error)
 
     def _calling(self, metadata: Any) -> Calling:
         if self.is_closing:
@@ -149,18 +161,19 @@ class GrpcDoor(grpc.GenericRpcHandler):
         make: Callable[..., grpc.RpcMethodHandler[Any, Any]] = grpc.unary_unary_rpc_method_handler
         if name in streaming:
             make = grpc.stream_stream_rpc_method_handler if name == "Work" else grpc.unary_stream_rpc_method_handler
-        reads = GetMessageClass(method.input_type).FromString
+        reads = reader_of(GetMessageClass(method.input_type))
         writes = GetMessageClass(method.output_type).SerializeToString
 
         def of(calling: Calling) -> "grpc.RpcMethodHandler[Any, Any]":
             async def guarded(message: Any, context: Context) -> Any:
-                return await self._guard(name, serve(calling, message, context), context)
+                serving = _raise(message) if isinstance(message, Error) else serve(calling, message, context)
+                return await self._guard(name, calling.caller, serving, context)
 
             return make(guarded, request_deserializer=reads, response_serializer=writes)
 
         return of
 
-    async def _guard(self, name: str, serving: Awaitable[Any], context: Context) -> Any:
+    async def _guard(self, name: str, caller: Caller, serving: Awaitable[Any], context: Context) -> Any:
         """Whatever goes wrong becomes a status."""
         refused: Error
         try:
@@ -173,10 +186,10 @@ class GrpcDoor(grpc.GenericRpcHandler):
             refused = error
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not self.is_closing or context.cancelled() or task is None:
+            if not (self.is_closing or caller.is_revoked) or context.cancelled() or task is None:
                 raise
             task.uncancel()
-            refused = Unavailable(STOPPING)
+            refused = Unavailable(STOPPING) if self.is_closing else Unauthenticated(REVOKED)
         except grpc.aio.AbortError:
             raise
         except Exception as error:
@@ -216,10 +229,12 @@ class GrpcDoor(grpc.GenericRpcHandler):
         if self.is_closing:
             raise Unavailable(STOPPING)
         self._waiting.add(task)
+        calling.caller.waits.add(task)
         try:
             return await self.handler.execute(calling.caller, asked, call)
         finally:
             self._waiting.discard(task)
+            calling.caller.waits.discard(task)
 
     # Streams.
 
@@ -242,13 +257,21 @@ class GrpcDoor(grpc.GenericRpcHandler):
         await WorkStream(self, context, calling.caller, calling.trace).run()
 
 
-def _refusing(error: Error) -> "grpc.RpcMethodHandler[Any, Any]":
-    """A method that reads nothing."""
+def reader_of(kind: type[Message]) -> Callable[[bytes], Message | InvalidRequest]:
+    """Bytes that are no such message become the error that says so: gRPC would call them a fault of the server."""
 
-    async def serve(_: Any, context: Context) -> None:
-        await refuse(context, error)
+    def read(data: bytes) -> Message | InvalidRequest:
+        try:
+            return kind.FromString(data)
+        except DecodeError as error:
+            rule = f"it must be a {kind.DESCRIPTOR.name}: {error}"
+            return InvalidRequest("message", f"{len(data)} bytes", rule)
 
-    return grpc.stream_stream_rpc_method_handler(serve)
+    return read
+
+
+async def _raise(error: Error) -> None:
+    raise error
 
 
 def asked_of(header: pb.Header, calling: Calling) -> Asked:
@@ -261,12 +284,26 @@ def left_ms(context: Context) -> int | None:
     return None if left_s is None else int(left_s * 1_000)
 
 
-def credentials_of(settings: Settings) -> grpc.ServerCredentials | None:
-    """From the files of the other doors, which `tls_of` has looked at. TLS 1.2 is the oldest that gRPC speaks."""
-    if not settings.tls_cert:
+def credentials_of(read: Callable[[], Certificate | None]) -> grpc.ServerCredentials | None:
+    """Of the certificate of the other doors, asked for at each handshake: it may be another one by then. TLS 1.2 is the
+    oldest that gRPC speaks."""
+    first = read()
+    if first is None:
         return None
-    pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
-    if not settings.tls_client_ca:
-        return grpc.ssl_server_credentials([pair])
-    roots = Path(settings.tls_client_ca).read_bytes()
-    return grpc.ssl_server_credentials([pair], root_certificates=roots, require_client_auth=True)
+    shown = first
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal shown
+        found = read()
+        if found is None or found is shown:
+            return None
+        shown = found
+        return _configuration(found)
+
+    # None says that nothing has changed, which the types of grpc do not know.
+    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", changed)
+    return grpc.dynamic_ssl_server_credentials(_configuration(first), fetch, first.client_ca is not None)
+
+
+def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(certificate.key, certificate.chain)], certificate.client_ca)

@@ -86,8 +86,8 @@ class WorkStream:
         self._is_stopped.set()
 
     async def run(self) -> None:
-        first = await self._context.read()
-        if first is grpc.aio.EOF:
+        first = await self._next()
+        if first is None:
             return
         self._begin(first)
         self._door.streams.setdefault(self._worker, set()).add(self)
@@ -95,6 +95,13 @@ class WorkStream:
             await self._run()
         finally:
             await asyncio.shield(self._handler.see_to(self._end()))
+
+    async def _next(self) -> pb.WorkRequest | None:
+        """What the worker says; None at the end."""
+        message = await self._context.read()
+        if isinstance(message, Error):
+            raise message
+        return None if message is grpc.aio.EOF else message
 
     def _begin(self, first: pb.WorkRequest) -> None:
         if first.WhichOneof("what") != "open":
@@ -119,8 +126,13 @@ class WorkStream:
         self._out.put_nowait(None)
         await writer
 
+    def drop_revoked(self) -> None:
+        if self._caller.is_revoked:
+            self.stop()
+
     async def _stopped(self) -> None:
         await self._is_stopped.wait()
+        self._caller.check_revoked()
         raise Unavailable(STOPPING)
 
     async def _end(self) -> None:
@@ -201,8 +213,8 @@ class WorkStream:
     async def _read(self) -> None:
         while True:
             await self._may_go_on.wait()
-            message = await self._context.read()
-            if message is grpc.aio.EOF:
+            message = await self._next()
+            if message is None:
                 break
             what = message.WhichOneof("what")
             if what == "credits":

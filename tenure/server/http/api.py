@@ -18,6 +18,7 @@ from tenure.server.caller import Caller
 from tenure.server.handler import PLAIN, Asked, Handler, may_wait
 from tenure.server.http.guard import Guard
 from tenure.server.http.metric import Metrics
+from tenure.server.http.protocol import VISIT
 from tenure.server.http.read import Leaf, leaves
 from tenure.server.http.refusal import Answer, Refusal, answer, refuse, say_error
 from tenure.server.http.route import ENDPOINTS, Node
@@ -77,6 +78,7 @@ class Api:
             label = leaf.label
             reads, form = forms_of(headers)
             caller = self._guard.caller(headers)
+            scope["state"][VISIT].recognise()
             body = await read_body(receive, headers, reads) if leaf.has_body else b""
             if self.is_closing:
                 raise Unavailable(STOPPING)
@@ -139,17 +141,20 @@ class Api:
             asked = PLAIN
         asking = self._handler.execute(caller, asked, call)
         if may_wait(call):
-            return await self._wait(asking, receive)
+            return await self._wait(caller, asking, receive)
         return await asking
 
-    async def _wait(self, asking: Coroutine[Any, Any, Any], receive: Receive) -> Any:
-        """The answer, unless the client goes first, or the server."""
+    async def _wait(self, caller: Caller, asking: Coroutine[Any, Any, Any], receive: Receive) -> Any:
+        """The answer, unless the client goes first, or the server, or the caller's token."""
         loop = asyncio.get_running_loop()
         work = loop.create_task(asking)
         gone = loop.create_task(_until_gone(receive))
         closing = cast("asyncio.Future[None]", self._closing)
+        caller.waits.add(work)
         try:
             await asyncio.wait((work, gone, closing), return_when=asyncio.FIRST_COMPLETED)
+            if work.cancelled():
+                caller.check_revoked()
             if not gone.done() and (work.done() or not closing.done()):
                 return work.result()
             work.cancel()
@@ -159,6 +164,7 @@ class Api:
                 raise Gone
             raise Unavailable(STOPPING)
         finally:
+            caller.waits.discard(work)
             gone.cancel()
             work.cancel()
 

@@ -1,9 +1,7 @@
 """The HTTP door: uvicorn's protocols on the server's own loop, `/v1` in front of everything else."""
 
 import asyncio
-import functools
 import logging
-import ssl
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -12,11 +10,12 @@ from uvicorn.config import Config
 from tenure.core.error import Error
 from tenure.server import tcp
 from tenure.server.auth import Gate
+from tenure.server.entrance import Gateway, Visit
 from tenure.server.handler import Handler
 from tenure.server.http.api import Api
 from tenure.server.http.guard import Guard
 from tenure.server.http.metric import Metrics
-from tenure.server.http.protocol import Protocol, State
+from tenure.server.http.protocol import VISIT, Protocol, SocketProtocol, State
 from tenure.server.http.refusal import say_error
 from tenure.server.http.site import Site
 from tenure.server.http.websocket import serve_socket
@@ -29,7 +28,13 @@ log = logging.getLogger("tenure.server")
 
 
 class HttpDoor:
-    def __init__(self, handler: Handler, gate: Gate, cors_origins: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        gate: Gate,
+        cors_origins: tuple[str, ...] = (),
+        connections_max: int = limit.CONNECTIONS_MAX,
+    ) -> None:
         self.metrics = Metrics(handler)
         self.sockets = tcp.Door(handler, gate, "ws")
         self._guard = Guard(gate, cors_origins)
@@ -43,23 +48,26 @@ class HttpDoor:
         self._config = Config(
             app,
             http=Protocol,
-            ws="websockets-sansio",
+            ws=SocketProtocol,
             ws_max_size=limit.MESSAGE_BYTES_MAX,
+            ws_per_message_deflate=False,
             lifespan="off",
             interface="asgi3",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=limit.CONNECTIONS_MAX,
+            limit_concurrency=connections_max + 1,  # requests; connections are counted at the entrance
             timeout_keep_alive=limit.HTTP_KEEP_ALIVE_S,
         )
 
-    async def open(self, host: str, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
+    async def open(self, host: str, port: int, gateway: Gateway) -> asyncio.Server:
         self._config.load()
         self._api.open()
-        make = functools.partial(Protocol, self._config, self._state, {})
-        return await asyncio.get_running_loop().create_server(make, host, port, backlog=BACKLOG, ssl=tls)
+        return await asyncio.get_running_loop().create_server(gateway.protocol, host, port, backlog=BACKLOG)
+
+    def protocol(self, visit: Visit) -> Protocol:
+        return Protocol(self._config, self._state, {VISIT: visit})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -79,6 +87,10 @@ class HttpDoor:
             await send({"type": "http.response.body", "body": made.body})
             return
         await self._site(scope, receive, send)
+
+    def drop_revoked(self) -> None:
+        """Requests ask for their caller each time; WebSockets do not."""
+        self.sockets.drop_revoked()
 
     async def close(self, patience_s: float) -> None:
         """Answer what waits, let the rest finish; whatever has not by then is cut off."""

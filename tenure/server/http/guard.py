@@ -41,10 +41,10 @@ class Guard:
 
     def _check_host(self, host: bytes) -> None:
         try:
-            name = urlsplit("//" + host.decode("latin-1")).hostname or ""
+            name = urlsplit("//" + host.decode("latin-1")).hostname or "nobody"
         except ValueError:
             name = "?"
-        if name and not is_loopback(name):
+        if not is_loopback(name):
             raise Forbidden(f"without tokens this server answers to localhost only, not to {name[:100]}; add tokens")
         if len(self._hosts) < HOSTS_KEPT:
             self._hosts.add(host)

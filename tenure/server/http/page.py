@@ -5,7 +5,6 @@ from typing import Final
 HEADERS: Final = {
     "content-security-policy": "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
 

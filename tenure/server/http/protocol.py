@@ -1,10 +1,13 @@
-"""uvicorn's protocol with what it lacks: bounds on the head of a request, in size and in time, and errors in JSON.
+"""uvicorn's protocols with what they lack: bounds on the head of a request, in size and in time, errors in JSON, and a
+bound on the messages of a WebSocket that has not authenticated.
 
 llhttp, strict, refuses what two servers could read in two ways: a length together with chunks, two lengths, a bare
 newline. Whatever it refuses ends the connection.
 """
 
 import asyncio
+import re
+import weakref
 from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
@@ -13,9 +16,19 @@ from typing import Any, cast
 import msgspec
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
+from tenure.core.error import Error
+from tenure.server.entrance import Visit
 from tenure.wire import limit
+
+VISIT = "visit"  # in the state of a connection: how it is counted at the entrance
+SOCKET = "socket"  # of a WebSocket: a weak reference to its protocol, which refers to that state
+NO_SNIFF = (b"x-content-type-options", b"nosniff")  # on everything: no browser is to guess what an answer is
+HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(:[0-9]{0,5})?")
+FRAGMENTS_MAX = 1_024  # of one message
+FRAGMENTED = 1009  # the code of the close frame: the message is too big
 
 
 class State(ServerState):
@@ -29,10 +42,11 @@ class State(ServerState):
     def date(self, second: int) -> None:
         if second != self._second:
             self._second = second
-            self.default_headers = [(b"date", formatdate(self._wall_ms() / 1_000, usegmt=True).encode())]
+            date = formatdate(self._wall_ms() / 1_000, usegmt=True).encode()
+            self.default_headers = [(b"date", date), NO_SNIFF]
 
 
-class _TooLarge(Exception):
+class _Refused(Exception):
     pass
 
 
@@ -46,6 +60,7 @@ class Protocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._state = server_state
+        self._visit: Visit | None = app_state.get(VISIT)
         self._is_in_head = True
         self._awaits_body = False
         self._head_bytes = 0
@@ -61,6 +76,8 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
+        if self._visit is not None:
+            self._visit.leave()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -90,10 +107,15 @@ class Protocol(HttpToolsProtocol):
             self._stop_timer()
         if len(self.url) > limit.HTTP_URL_BYTES_MAX:
             self._status, self._why = 414, f"the address has more than {limit.HTTP_URL_BYTES_MAX} bytes"
-            raise _TooLarge
+            raise _Refused
         if len(self.headers) > limit.HTTP_HEADERS_MAX or self._size() > limit.HTTP_HEAD_BYTES_MAX:
             self._note_large()
-            raise _TooLarge
+            raise _Refused
+        hosts = [value for name, value in self.headers if name == b"host"]
+        is_old = self.parser.get_http_version() == "1.0" and not hosts
+        if not is_old and (len(hosts) != 1 or HOST.fullmatch(hosts[0]) is None):
+            self._why = "a request has one Host, and it is a name or an address, perhaps with a port"
+            raise _Refused
         self._state.date(int(self.loop.time()))
         super().on_headers_complete()
 
@@ -139,8 +161,52 @@ class Protocol(HttpToolsProtocol):
             return
         status = HTTPStatus(self._status)
         code = "InvalidRequest" if status == 400 else status.phrase.title().replace(" ", "").replace("-", "")
-        body = msgspec.json.encode({"error": self._why, "code": code, "detail": {}})
-        head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
-        head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        self.transport.write(head.encode() + body)
+        self.transport.write(last_answer(status, {"error": self._why, "code": code, "detail": {}}))
         self.transport.close()
+
+
+def last_answer(status: HTTPStatus, fields: dict[str, object], more: str = "") -> bytes:
+    """Before a connection is closed."""
+    body = msgspec.json.encode(fields)
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n{more}"
+    head += "x-content-type-options: nosniff\r\n"
+    head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+def refusal(error: Error) -> bytes:
+    """What is answered to a connection that is not let in."""
+    fields: dict[str, object] = {"error": error.message, "code": error.code, "detail": error.fields}
+    return last_answer(HTTPStatus.SERVICE_UNAVAILABLE, fields, "retry-after: 1\r\n")
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """Until the peer has authenticated its messages are as small as those of the sockets."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: State,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, {**app_state, SOCKET: weakref.ref(self)}, _loop)
+        self._visit: Visit | None = app_state.get(VISIT)
+        self.conn.max_message_size = limit.STRANGER_BYTES_MAX
+
+    def take_large(self) -> None:
+        self.conn.max_message_size = limit.MESSAGE_BYTES_MAX
+
+    def handle_cont(self, event: Any) -> None:
+        if len(self.frames) >= FRAGMENTS_MAX:
+            self.conn.fail(FRAGMENTED, "too many fragments")
+            self.handle_parser_exception()
+            return
+        super().handle_cont(event)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._visit is not None:
+            self._visit.leave()
+        self.frames = []
+        self.conn.parser.close()  # it holds what has come of a message, and itself

@@ -77,7 +77,7 @@ def first_of(after: int | str, last: bytes) -> int | str:
     """Where to begin: after what was seen last, else where it was asked to, else now."""
     if last:
         text = last.decode("latin-1")
-        return int(text) if text.isdigit() and len(text) < 19 else text
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else text
     return "end" if after == "" else after
 
 

@@ -5,6 +5,7 @@ there holds here: requests side by side, subscriptions, bounds both ways.
 """
 
 import asyncio
+import functools
 from collections import deque
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from tenure.core.error import Error
 from tenure.server.http.guard import Guard
+from tenure.server.http.protocol import NO_SNIFF, SOCKET, VISIT
 from tenure.server.http.refusal import Refusal, refuse, say_error
 from tenure.server.tcp import Door
 from tenure.wire.format import JSON_FORMAT
@@ -77,6 +79,11 @@ class Messages(asyncio.Transport):
         self._more.set()
         self._may_read.set()
 
+    def forget(self) -> None:
+        """The connection, which refers to this."""
+        self._unsent.clear()
+        self._connection = None
+
     def abort(self) -> None:
         self._unsent.clear()
         self.close()
@@ -114,6 +121,9 @@ async def serve_socket(door: Door, guard: Guard, scope: Scope, receive: Receive,
     headers: dict[bytes, bytes] = dict(scope["headers"])
     await receive()
     connection = door.protocol()
+    connection.on_admitted = functools.partial(_admit, scope["state"])
+    if connection.is_known:
+        _admit(scope["state"])
     try:
         if scope["path"] != PATH:
             raise Refusal(404, "NotFound", f"WebSockets are at {PATH}")
@@ -122,7 +132,8 @@ async def serve_socket(door: Door, guard: Guard, scope: Scope, receive: Receive,
             connection.admit(guard.caller(headers))
     except (Error, Refusal) as error:
         made = say_error(error, JSON_FORMAT) if isinstance(error, Error) else refuse(error, JSON_FORMAT)
-        await send({"type": "websocket.http.response.start", "status": made.status, "headers": made.headers})
+        said = [*made.headers, NO_SNIFF]
+        await send({"type": "websocket.http.response.start", "status": made.status, "headers": said})
         await send({"type": "websocket.http.response.body", "body": made.body})
         return
     await send({"type": "websocket.accept"})
@@ -137,6 +148,14 @@ async def serve_socket(door: Door, guard: Guard, scope: Scope, receive: Receive,
     finally:
         reading.cancel()
         connection.connection_lost(None)
+        transport.forget()
+
+
+def _admit(state: dict[str, Any]) -> None:
+    state[VISIT].recognise()
+    protocol = state[SOCKET]()
+    if protocol is not None:
+        protocol.take_large()
 
 
 async def _read(connection: Any, transport: Messages, receive: Receive) -> None:

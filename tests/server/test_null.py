@@ -13,7 +13,7 @@ from tenure.wire import command as c
 from tenure.wire.command import COMMANDS, IN_FULL, Command
 from tenure.wire.format import JSON_FORMAT, MSGPACK_FORMAT, Format
 from tenure.wire.message import VERBS
-from tenure.wire.option import Item, WireBackoff
+from tenure.wire.option import Item, JustData, WireBackoff
 from tenure.wire.piece import InOnePiece
 from tenure.wire.reader import Reader
 from tenure.wire.speech import Speech
@@ -134,7 +134,7 @@ def test_every_part_of_a_command_is_here() -> None:
     found: set[type[Struct]] = {Item}  # of a batch that is read job by job
     for kind in COMMANDS.values():
         parts_of(kind, found)
-    assert found - {c.JustData} == set(PARTS)
+    assert found - {JustData} == set(PARTS)
 
 
 def put(around: Any, part: Message) -> Any:

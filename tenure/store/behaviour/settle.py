@@ -355,7 +355,8 @@ async def client_without_tokens_settles_nothing_that_others_claimed(rig: Rig) ->
 @behaviour(6)
 async def client_without_tokens_cannot_settle_once_a_lease_was_lost(rig: Rig) -> None:
     for how in ("expired", "timed out", "discarded"):
-        id = await rig.enqueue(backoff=Backoff(FIXED, 0), **({"timeout_ms": 5_000} if how == "timed out" else {}))
+        options: dict[str, object] = {"timeout_ms": 5_000} if how == "timed out" else {}
+        id = await rig.enqueue(b"x", tenant=ACME, backoff=Backoff(FIXED, 0), **options)
         await rig.claim_one(connection=7, principal="shop")
         if how == "discarded":
             await rig.change_one(DISCARD, id)

@@ -7,13 +7,14 @@ import os
 import re
 import ssl
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from tenure.core import bound
 from tenure.core.bound import nearest
 from tenure.core.duration import milliseconds
 from tenure.core.error import InvalidRequest
@@ -151,8 +152,7 @@ def check(settings: Settings) -> None:
             raise InvalidRequest("tokens", name, "a name has letters, digits, dots, dashes and underscores")
         if hashes.count(token.sha256.lower()) > 1:
             raise InvalidRequest(f"tokens.{name}", token.sha256[:8], "another one has the same SHA-256")
-        if ANY_TENANT in token.tenants and len(token.tenants) > 1:
-            raise InvalidRequest(f"tokens.{name}.tenants", token.tenants, "either names, or * alone for all")
+        check_scope(f"tokens.{name}.", token.tenants, token.queues)
         wrong = [role for role in token.roles if role not in ROLE_NAMES]
         if wrong:
             raise InvalidRequest(f"tokens.{name}.roles", wrong[0], "it must be one of " + ", ".join(ROLE_NAMES))
@@ -163,6 +163,18 @@ def check(settings: Settings) -> None:
             raise InvalidRequest("cors_origins", origin, "each is a scheme and a host, as in https://example.com")
     if not (settings.tcp or settings.unix or settings.http or settings.grpc):
         raise InvalidRequest("tcp", settings.tcp, "at least one door must be open")
+
+
+def check_scope(field: str, tenants: Sequence[str], queues: Sequence[str]) -> None:
+    """What a token may be made for: tenants by name or all of them, queues by name or by how they begin."""
+    if tuple(tenants) != (ANY_TENANT,):
+        for tenant in tenants:
+            try:
+                bound.tenant_name("tenant", tenant)
+            except InvalidRequest:
+                raise InvalidRequest(f"{field}tenants", tenant, "either names, or * alone for all") from None
+    for queue in queues:
+        bound.queue_or_prefix(f"{field}queues", queue)
 
 
 def check_lake(settings: Settings) -> None:

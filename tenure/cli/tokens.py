@@ -43,13 +43,14 @@ def make(
 ) -> None:
     """Make a token, and the lines for the server's tenure.toml that let it in."""
     from tenure.server.auth import hash_token, make_token
-    from tenure.server.config import TOKEN_NAME
+    from tenure.server.config import TOKEN_NAME, check_scope
 
     if not TOKEN_NAME.fullmatch(name):
         raise InvalidRequest("name", name, "it has letters, digits, dots, dashes and underscores")
     for each in role or ():
         if each not in ROLE_NAMES:
             raise InvalidRequest("role", each, nearest(each, ROLE_NAMES))
+    check_scope("", tenant or (), queue or ())
     made = make_token()
     settings: dict[str, object] = {"sha256": hash_token(made)}
     for key, given in (("roles", role), ("tenants", tenant), ("queues", queue), ("rate", rate)):

@@ -447,6 +447,17 @@ def as_int(value: object) -> int:
     return value
 
 
+def queue_or_prefix(field: str, value: object) -> str:
+    """One queue, or all whose names begin so."""
+    if (
+        not isinstance(value, str)
+        or len(value) > NAME_CHARS_MAX
+        or (_NAME.fullmatch(value) is None and _PREFIX.fullmatch(value) is None)
+    ):
+        raise InvalidRequest(field, value, "each must be a queue's name or a prefix ending in *")
+    return value
+
+
 def _picks(queues: object) -> tuple[Pick, ...]:
     if isinstance(queues, str):
         queues = (queues,)
@@ -455,13 +466,8 @@ def _picks(queues: object) -> tuple[Pick, ...]:
     picks: dict[str, Pick] = {}
     for entry in queues:
         queue, weight = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, 1)
-        if (
-            not isinstance(queue, str)
-            or len(queue) > NAME_CHARS_MAX
-            or (_NAME.fullmatch(queue) is None and _PREFIX.fullmatch(queue) is None)
-        ):
-            raise InvalidRequest("queues", queue, "each must be a queue's name or a prefix ending in *")
-        picks[queue] = Pick(queue, as_int(_integer(1, WEIGHT_MAX)("weight", weight)))
+        name = queue_or_prefix("queues", queue)
+        picks[name] = Pick(name, as_int(_integer(1, WEIGHT_MAX)("weight", weight)))
     return tuple(picks.values())
 
 

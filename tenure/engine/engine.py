@@ -54,7 +54,19 @@ from tenure.engine.load import drop_chunks, load
 from tenure.engine.place import side_of
 from tenure.engine.redo import take
 from tenure.engine.scan import scan
-from tenure.engine.session import CHANGE, CLAIM, ENQUEUE, NOT_SEEN, SETTLE, look_up, note, note_sweep, still_leased
+from tenure.engine.session import (
+    CHANGE,
+    CLAIM,
+    ENQUEUE,
+    NOT_SEEN,
+    SETTLE,
+    SWEEP,
+    look_up,
+    look_up_each,
+    note,
+    note_sweep,
+    still_leased,
+)
 from tenure.engine.settle import append, extend, settle
 from tenure.engine.unsaved import Unsaved
 from tenure.engine.verify import verify
@@ -264,9 +276,8 @@ class Engine:
         budget = self._begin(now)
         op = context.op
         if op is not None:
-            seen = look_up(self._w, context.tenant, op, ENQUEUE)
-            if seen is not NOT_SEEN:
-                assert isinstance(seen, Answers)
+            seen = look_up_each(self._w, context.tenant, op, ENQUEUE, len(batch.payloads))
+            if seen is not None:
                 return seen
         answers = enqueue(self._w, context.tenant, context.queues, batch, False)
         self._end(budget + len(batch.payloads))
@@ -316,9 +327,8 @@ class Engine:
         budget = self._begin(now)
         op = context.op
         if op is not None:
-            seen = look_up(self._w, context.tenant, op, SETTLE)
-            if seen is not NOT_SEEN:
-                assert isinstance(seen, Answers)
+            seen = look_up_each(self._w, context.tenant, op, SETTLE, len(request.ids))
+            if seen is not None:
                 return seen
         answers = settle(self._w, context, request)
         self._end(budget)
@@ -334,18 +344,18 @@ class Engine:
 
     def change(self, context: Context, request: Change, now: Now) -> Answers:
         budget = self._begin(now)
+        verb = SWEEP if request.ids is None else CHANGE
         op = context.op
         if op is not None:
-            seen = look_up(self._w, context.tenant, op, CHANGE)
-            if seen is not NOT_SEEN:
-                assert isinstance(seen, Answers)
+            seen = look_up_each(self._w, context.tenant, op, verb, 0 if request.ids is None else len(request.ids))
+            if seen is not None:
                 return seen
         answers = change(self._w, context, request)
         if op is not None:
             if answers.ticket:
                 note_sweep(self._w, context.tenant, op, self._w.owed[-1])
             else:
-                note(self._w, context.tenant, op, CHANGE, answers)
+                note(self._w, context.tenant, op, verb, answers)
         self._end(budget)
         return answers
 

@@ -44,7 +44,7 @@ from tenure.engine.place import ABANDON_MS, group_of, let_out, side_of, wait_for
 from tenure.engine.redo import Sections
 from tenure.engine.removal import end_order, is_empty, keep_again, plan_forgetting, remove
 from tenure.engine.ring import activate
-from tenure.engine.session import add_session, find_session, tenant_of
+from tenure.engine.session import CHANGE, SWEEP, add_session, find_session, tenant_of
 from tenure.engine.staged import Key
 from tenure.engine.world import (
     OWED_CAP,
@@ -461,7 +461,10 @@ class Restore:
         answer: object = _restore_claimed(self._w, said) if "token" in said else entity.read_answers(said)
         if isinstance(answer, Answers) and answer.ticket:
             self._sweeping[answer.ticket] = (answer, name)
-        session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]), str(fact.get("verb", "")))
+        verb = str(fact.get("verb", ""))
+        if verb == CHANGE and isinstance(answer, Answers) and not answer.ids:
+            verb = SWEEP  # older builds wrote both alike
+        session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]), verb)
 
     def _restore_owed(self) -> None:
         w = self._w

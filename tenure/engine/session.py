@@ -18,6 +18,7 @@ ENQUEUE = "enqueue"
 CLAIM = "claim"
 SETTLE = "settle"
 CHANGE = "change"
+SWEEP = "change by filter"
 
 SESSION_CHARS_MAX = 128
 
@@ -52,6 +53,18 @@ def look_up(w: World, tenant: str, op: OpId, verb: str) -> object:
     return NOT_SEEN
 
 
+def look_up_each(w: World, tenant: str, op: OpId, verb: str, count: int) -> Answers | None:
+    """The first answer of an operation that is answered item by item; it had as many items, or it was another one."""
+    seen = look_up(w, tenant, op, verb)
+    if seen is NOT_SEEN:
+        return None
+    assert isinstance(seen, Answers)
+    if len(seen.ids) != count:
+        rule = f"it named an operation on {len(seen.ids)} jobs, not {count}; take a new counter for every operation"
+        raise InvalidRequest("op_id", op.counter, rule)
+    return seen
+
+
 def note(w: World, tenant: str, op: OpId, verb: str, answer: object) -> None:
     name = f"{tenant}\n{op.session}"
     session = find_session(w, tenant, name)
@@ -76,7 +89,7 @@ def note_sweep(w: World, tenant: str, op: OpId, owed: Owed) -> None:
     """A change by filter goes on after its step: until it is done, its repeat is told to wait for the same ticket."""
     answers = Answers([], -1, None, 0, int(owed.id))
     owed.noted = (answers, (journal.OPERATION, f"{tenant}\n{op.session}", op.counter))
-    note(w, tenant, op, CHANGE, answers)
+    note(w, tenant, op, SWEEP, answers)
 
 
 def sweep_done(w: World, owed: Owed) -> None:

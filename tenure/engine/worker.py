@@ -176,11 +176,15 @@ def _need_bytes(w: World, t: Tenant, roster: Roster, grown: i64) -> None:
 
 def _growth(roster: Roster, known: Worker | None, name: str, version: str, said: tuple[tuple[str, ...], str]) -> i64:
     """By how many bytes the roster grows when the worker says this."""
-    more = 0 if said in roster.said else _said_bytes(said)
+    more: i64 = 0
+    if said not in roster.said:
+        more = _said_bytes(said)
     if known is None:
         return _bytes_of(name) + _bytes_of(version) + more
     before = (known.tasks, known.published)
-    less = _said_bytes(before) if said != before and roster.said[before] == 1 else 0
+    less: i64 = 0
+    if said != before and roster.said[before] == 1:
+        less = _said_bytes(before)
     return _bytes_of(version) - _bytes_of(known.version) + more - less
 
 

@@ -7,13 +7,14 @@ import os
 import re
 import ssl
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from tenure.core import bound
 from tenure.core.bound import nearest
 from tenure.core.duration import milliseconds
 from tenure.core.error import InvalidRequest
@@ -159,8 +160,7 @@ def check(settings: Settings, sources: Mapping[str, str] | None = None) -> None:
             raise InvalidRequest("tokens", name, "a name has letters, digits, dots, dashes and underscores")
         if hashes.count(token.sha256.lower()) > 1:
             raise InvalidRequest(f"tokens.{name}", token.sha256[:8], "another one has the same SHA-256")
-        if ANY_TENANT in token.tenants and len(token.tenants) > 1:
-            raise InvalidRequest(f"tokens.{name}.tenants", token.tenants, "either names, or * alone for all")
+        check_scope(f"tokens.{name}.", token.tenants, token.queues)
         wrong = [role for role in token.roles if role not in ROLE_NAMES]
         if wrong:
             raise InvalidRequest(f"tokens.{name}.roles", wrong[0], "it must be one of " + ", ".join(ROLE_NAMES))
@@ -187,6 +187,18 @@ def check_connections(settings: Settings) -> None:
     if settings.connections_per_address < 0:
         rule = "it must be 1 or more, or 0 for half of connections_max"
         raise InvalidRequest("connections_per_address", settings.connections_per_address, rule)
+
+
+def check_scope(field: str, tenants: Sequence[str], queues: Sequence[str]) -> None:
+    """What a token may be made for: tenants by name or all of them, queues by name or by how they begin."""
+    if tuple(tenants) != (ANY_TENANT,):
+        for tenant in tenants:
+            try:
+                bound.tenant_name("tenant", tenant)
+            except InvalidRequest:
+                raise InvalidRequest(f"{field}tenants", tenant, "either names, or * alone for all") from None
+    for queue in queues:
+        bound.queue_or_prefix(f"{field}queues", queue)
 
 
 def check_lake(settings: Settings) -> None:

@@ -26,7 +26,7 @@ from tenure.core.error import (
 )
 from tenure.core.record import EventPage, JobRecord
 from tenure.core.request import Batch, Change, Claim, Configure, Filter, Load, Settle
-from tenure.core.state import LIVE, READY, RUNNING, SETTLE_RELEASE, STATE_NAMES, TERMINAL
+from tenure.core.state import LIVE, RUNNING, SETTLE_RELEASE, STATE_NAMES, TERMINAL
 from tenure.core.tenant import ADMIN, ANY_TENANT, OPERATOR, PRODUCER, WORKER, Context, OpId
 from tenure.server.caller import Caller
 from tenure.server.hidden import hide
@@ -396,8 +396,7 @@ class Handler:
                 counts = await call(context, asked, now)
                 return {queue: states for queue, states in counts.items() if caller.reaches(queue)}
             case "events":
-                page = await call(context, *arguments, now)
-                return EventPage(tuple(event for event in page.events if caller.reaches(event.queue)), page.cursor)
+                return await self._events_within(caller, context, *arguments)
             case _:
                 raise Forbidden(f"{verb} is for tokens that reach all queues, which {caller.name!r} does not")
 
@@ -443,24 +442,35 @@ class Handler:
             for queue in queues_of(change.filter):
                 caller.need_queue(queue)
             return await self.store.change(context, change, now)
-        jobs = await self.store.get(context, change.ids, [], now)
-        allowed = [job is not None and caller.reaches(job.queue) for job in jobs]
-        asked_for = change.ids
-        change.ids = [id for id, is_allowed in zip(asked_for, allowed, strict=True) if is_allowed]
-        answers = await self.store.change(context, change, now) if change.ids else Answers([], READY)
-        other: dict[int, Outcome] = {}
-        ids: list[int] = []
-        given = 0
-        for at, (id, is_allowed) in enumerate(zip(asked_for, allowed, strict=True)):
-            if not is_allowed:
-                ids.append(0)
-                other[at] = Outcome(0, error=JobNotFound(id))
-                continue
-            ids.append(answers.ids[given])
-            if answers.other is not None and given in answers.other:
-                other[at] = answers.other[given]
-            given += 1
+        asked = change.ids
+        jobs = await self.store.get(context, asked, [], now)
+        # A number that no job has stands for one out of reach: so the answers, also of a repeat, keep their places.
+        change.ids = [
+            id if job is not None and caller.reaches(job.queue) else bound.ID_MAX - at
+            for at, (id, job) in enumerate(zip(asked, jobs, strict=True))
+        ]
+        answers = await self.store.change(context, change, now)
+        change.ids = asked  # for the audit
+        other = dict(answers.other or {})
+        for at, outcome in other.items():
+            if isinstance(outcome.error, JobNotFound):
+                other[at] = Outcome(0, error=JobNotFound(asked[at]))
+        ids = [0 if at in other and other[at].error is not None else id for at, id in enumerate(answers.ids)]
         return Answers(ids, answers.state, other, answers.count)
+
+    async def _events_within(
+        self, caller: Caller, context: Context, cursor: str, limit: int, wait_ms: int
+    ) -> EventPage:
+        """A wait is not ended by events of queues out of reach."""
+        until = self.clock().elapsed_ms + wait_ms
+        while True:
+            now = self.clock()
+            page = await self.store.events(context, cursor, limit, max(until - now.elapsed_ms, 0), now)
+            own = tuple(event for event in page.events if caller.reaches(event.queue))
+            if own or not page.events or self.clock().elapsed_ms >= until:
+                return EventPage(own, page.cursor)
+            cursor = page.cursor
+            await asyncio.sleep(0)  # others have their turn between two pages
 
 
 def as_absent(error: Error, id: int) -> Error:

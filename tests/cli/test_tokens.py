@@ -38,6 +38,9 @@ def test_token_of_a_name_comes_with_the_lines_for_the_server() -> None:
         (("make", "a/b"), "letters, digits"),
         (("make", "shop", "--role", "producr"), "did you mean producer?"),
         (("make", "shop", "--rate", "-1"), "--rate"),
+        (("make", "shop", "--queue", "ma?l"), "a prefix ending in *"),
+        (("make", "shop", "--queue", "mail", "--queue", "*-mail"), "a prefix ending in *"),
+        (("make", "shop", "--tenant", "ac*"), "or * alone"),
     ],
 )
 def test_wrong_use_of_tokens_is_named(arguments: tuple[str, ...], word: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tenure.client.clock import read_clock
@@ -109,6 +110,20 @@ async def test_metrics_are_of_the_tenants_that_are_reached() -> None:
     assert "secret" not in text
 
 
+@pytest.mark.parametrize("scope", [{"tenants": ("acme",)}, {"queues": ("mail",)}])
+async def test_metrics_tell_who_reaches_a_part_nothing_of_the_others(scope: dict[str, Any]) -> None:
+    """How many requests there were, and how long they took, is of all tenants and queues."""
+    tokens = {"some": Token("", **scope), "all": Token("")}
+    async with serving(tokens=tokens) as served:
+        before = (await served.ask("GET", "/metrics", None, "some")).text
+        for _ in range(3):
+            await served.ask("POST", "/v1/queues/secret/jobs?tenant=globex", {"data": 1}, "all")
+        after = (await served.ask("GET", "/metrics", None, "some")).text
+        everything = (await served.ask("GET", "/metrics", None, "all")).text
+    assert after == before
+    assert "PUSH" in everything
+
+
 def test_queues_beyond_the_largest_are_added_up() -> None:
     counts = {f"q{n}": {"ready": n} for n in range(1_000)}
     found = shown(counts)
@@ -121,4 +136,4 @@ def test_paths_that_do_not_exist_make_no_labels() -> None:
     metrics = Metrics(Handler(MemoryStore(), read_clock, lambda: None))
     for _ in range(3):
         metrics.note("none", "404", 0.1)
-    assert metrics.show({}).decode().count("tenure_requests_total{") == 1
+    assert metrics.show({}, of_all=True).decode().count("tenure_requests_total{") == 1

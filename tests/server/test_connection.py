@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -424,6 +425,26 @@ async def test_job_without_data_has_null(codec: str, manner: Manner, house: Hous
 
 
 # Repeats.
+
+
+async def test_op_id_of_another_operation_is_refused_and_nothing_is_done(house: House) -> None:
+    """Also where the verb is the same: by filter and by id, and with another number of jobs."""
+    talk = await house.talk(LINES)
+    for counter, (first, second) in enumerate(permutations(range(3), 2), start=1):
+        ids = [(await talk.do("PUSH", queue="mail", data=n))["id"] for n in range(3)]
+        which: list[Message] = [{"filter": {"queue": "other"}}, {"id": ids[0]}, {"ids": ids[1:]}]
+        await talk.do("CANCEL", **which[first], opId=f"c:{counter}")
+        answer = await talk.ask("CANCEL", **which[second], opId=f"c:{counter}")
+        assert answer.get("code") == "InvalidRequest", (first, second, answer)
+        assert "op_id" in answer["error"]
+    await talk.do("PUSH", queue="mail", data=1, opId="p:1")
+    assert await talk.refused("PUSHB", queue="mail", jobs=[{"data": 1}, {"data": 2}], opId="p:1") == "InvalidRequest"
+    leased = (await talk.do("PULLB", queue="mail", count=3, timeout=0))["jobs"]
+    items = [{"id": job["id"], "token": job["token"]} for job in leased]
+    await talk.do("ACK", **items[0], opId="a:1")
+    assert await talk.refused("ACKB", items=items[1:], opId="a:1") == "InvalidRequest"
+    states = [(await talk.do("GETSTATE", id=job["id"]))["state"] for job in leased]
+    assert states == ["completed", "running", "running"]
 
 
 async def test_repeat_with_the_same_op_id_is_answered_and_not_done_again(house: House) -> None:

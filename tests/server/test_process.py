@@ -127,6 +127,9 @@ async def test_public_address_without_tokens_is_refused(host: str, tmp_path: Pat
         (f"[server.tokens.'a/b']\nsha256 = '{'0' * 64}'\n", "a name has"),
         (f"[server.tokens.a]\nsha256 = '{'0' * 64}'\n[server.tokens.b]\nsha256 = '{'0' * 64}'\n", "the same"),
         (f"[server.tokens.a]\nsha256 = '{'0' * 64}'\ntenants = ['a', '*']\n", "alone"),
+        (f"[server.tokens.a]\nsha256 = '{'0' * 64}'\ntenants = ['a*']\n", "alone"),
+        (f"[server.tokens.a]\nsha256 = '{'0' * 64}'\nqueues = ['ma?l']\n", "a prefix ending in *"),
+        (f"[server.tokens.a]\nsha256 = '{'0' * 64}'\nqueues = ['mail', '[ab]c']\n", "a prefix ending in *"),
     ],
 )
 async def test_wrong_setting_is_refused_and_named(file: str, word: str, tmp_path: Path) -> None:

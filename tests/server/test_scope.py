@@ -565,6 +565,41 @@ async def test_cancel_out_of_reach_is_not_told_to_the_worker(scoped: World) -> N
     assert await scoped.theirs.do("PING") == {"ok": True}
 
 
+async def test_wait_for_events_is_not_ended_by_those_of_another_queue(scoped: World) -> None:
+    await wait_for_own_events(scoped, scoped.mine, {"tenant": "acme", "queue": "secret"})
+
+
+async def test_wait_for_events_is_not_ended_by_those_of_another_tenant(world: World) -> None:
+    await wait_for_own_events(world, world.mine, {"tenant": "globex", "queue": "mail"})
+
+
+async def wait_for_own_events(world: World, mine: Talk, other: Message) -> None:
+    mine.send("EVENTS", after="end", timeout=60_000)
+    await world.house.until_calls(1)
+    for _ in range(3):
+        await world.theirs.do("PUSH", data=1, **other)
+        await world.house.advance(1_000)
+        await world.theirs.do("PING")
+        await world.house.until_calls(1)
+    id = (await world.theirs.do("PUSH", queue="mail", data=1, tenant="acme"))["id"]
+    assert [event["job"] for event in (await mine.receive())["events"]] == [id]
+    mine.send("EVENTS", after="end", timeout=5_000)
+    await world.house.until_calls(1)
+    await world.theirs.do("PUSH", data=1, **other)
+    await world.house.advance(5_000)
+    assert (await mine.receive())["events"] == []
+
+
+async def test_repeat_of_a_change_is_answered_as_the_first_time_whatever_is_in_reach_now(scoped: World) -> None:
+    mine = scoped.mine
+    own = [(await mine.do("PUSH", queue="mail", data=1))["id"] for _ in range(2)]
+    asked = {"ids": [own[0], scoped.jobs["ready"], own[1]], "opId": "s:1"}
+    first = await mine.do("CANCEL", **asked)
+    assert [each["ok"] for each in first["results"]] == [True, False, True]
+    await mine.do("REMOVE", id=own[0])
+    assert await mine.do("CANCEL", **asked) == first
+
+
 async def test_last_of_two_equal_keys_is_authorised_and_executed(scoped: World) -> None:
     for first, last, is_allowed in (("secret", "mail", True), ("mail", "secret", False)):
         await scoped.mine.write(f'{{"cmd":"PUSH","queue":"{first}","data":1,"queue":"{last}"}}\n'.encode())

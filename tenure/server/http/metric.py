@@ -34,10 +34,11 @@ class Metrics:
         times.counts[bisect_left(BUCKETS_S, seconds)] += 1
         times.total += seconds
 
-    def show(self, counts: dict[str, dict[str, int]], with_figures: bool = False) -> bytes:
-        """With the figures of all tenants together, for who reaches all of them."""
+    def show(self, counts: dict[str, dict[str, int]], of_all: bool = False) -> bytes:
+        """Jobs as counted; requests, their times and other figures are of all tenants and queues together, and for who
+        reaches all of them."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Counted(self._handler, self._times, counts, with_figures))
+        registry.register(_Counted(self._handler, self._times, counts, of_all))
         return generate_latest(registry)
 
 
@@ -57,14 +58,28 @@ class _Times:
 
 class _Counted(Collector):
     def __init__(
-        self, handler: Handler, times: dict[str, _Times], counts: dict[str, dict[str, int]], with_figures: bool
+        self, handler: Handler, times: dict[str, _Times], counts: dict[str, dict[str, int]], of_all: bool
     ) -> None:
         self._handler = handler
         self._times = times
         self._counts = counts
-        self._figures = handler.figures if with_figures else ()
+        self._of_all = of_all
 
     def collect(self) -> Iterator[Metric]:
+        if self._of_all:
+            yield from self._requests()
+        family = GaugeMetricFamily("tenure_jobs", "Jobs by queue and state.", labels=("queue", "state"))
+        for queue, states in shown(self._counts).items():
+            for state, count in states.items():
+                family.add_metric((queue, state), count)
+        yield family
+        if self._of_all:
+            for figures in self._handler.figures:
+                for figure in figures():
+                    kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
+                    yield kind(figure.name, figure.text, value=figure.value)
+
+    def _requests(self) -> Iterator[Metric]:
         said = "Time from a request's head to its answer over HTTP, what it waited included."
         seconds = HistogramMetricFamily("tenure_request_seconds", said, labels=("command",))
         for command, times in self._times.items():
@@ -75,15 +90,6 @@ class _Counted(Collector):
         for key, count in self._handler.answered.items():
             requests.add_metric(key, count)
         yield requests
-        family = GaugeMetricFamily("tenure_jobs", "Jobs by queue and state.", labels=("queue", "state"))
-        for queue, states in shown(self._counts).items():
-            for state, count in states.items():
-                family.add_metric((queue, state), count)
-        yield family
-        for figures in self._figures:
-            for figure in figures():
-                kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
-                yield kind(figure.name, figure.text, value=figure.value)
 
 
 def shown(counts: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -78,7 +78,7 @@ class Site:
         caller.need(OPERATOR, "metrics")
         call = Call("count", ("",), lambda _: {})
         counts = await self._handler.execute(caller, Asked(tenants=[ANY_TENANT]), call)
-        shown = self._metrics.show(counts, caller.reaches_all_tenants)
+        shown = self._metrics.show(counts, caller.reaches_all_tenants and caller.is_free)
         return Response(shown, media_type=metric.CONTENT_TYPE)
 
     async def _openapi(self, _: Request) -> Response:

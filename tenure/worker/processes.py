@@ -11,6 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 from tenure.core.state import SETTLE_FAIL
 from tenure.task.trace import current_trace
@@ -56,14 +58,25 @@ class Child:
     async def open(self) -> None:
         self._reader, self._writer = await asyncio.open_connection(sock=self._socket)
         loop = asyncio.get_running_loop()
-        self._exit = os.pidfd_open(self.process.pid)
-        loop.add_reader(self._exit, self._exited, loop)
+        if hasattr(os, "pidfd_open"):
+            handle = os.pidfd_open(self.process.pid)
+            loop.add_reader(handle, self._exited, loop, handle)
+        else:
+            threading.Thread(target=self._wait_for_exit, args=(loop,), daemon=True).start()
 
-    def _exited(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _wait_for_exit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In a thread, where the loop cannot be told of the end of a process."""
+        self.process.wait()
+        with suppress(RuntimeError):  # the loop was closed before
+            loop.call_soon_threadsafe(self._end, loop)
+
+    def _exited(self, loop: asyncio.AbstractEventLoop, handle: int) -> None:
+        loop.remove_reader(handle)
+        os.close(handle)
+        self._end(loop)
+
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         """Seen by itself: a process that it has started may hold the socket open."""
-        loop.remove_reader(self._exit)
-        os.close(self._exit)
-        self._exit = -1
         loop.call_later(LAST_WORDS_S, self._reader.feed_eof)
 
     async def run(self, ask: Ask, attempt: Attempt) -> Ended:

@@ -13,6 +13,7 @@ side writes its own number before it reads the other's, so that a claim is never
 import mmap
 import os
 import struct
+import tempfile
 from collections.abc import Iterator
 
 RECORD = struct.Struct("<QIQdB32sB2x")
@@ -30,6 +31,14 @@ EXPIRED = 1
 CANCELLED = 2
 
 
+def _memory() -> int:
+    """A file without a name: in memory, or in the folder of temporary files where the system has no such thing."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("tenure-leases")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
 class Table:
     def __init__(self, descriptor: int, records: int, claims: int) -> None:
         self.descriptor = descriptor
@@ -41,7 +50,7 @@ class Table:
 
     @staticmethod
     def make(records: int, claims: int = 0) -> "Table":
-        descriptor = os.memfd_create("tenure-leases")
+        descriptor = _memory()
         os.ftruncate(descriptor, HEAD + claims * CLAIM + records * RECORD.size)
         return Table(descriptor, records, claims)
 

@@ -660,7 +660,10 @@ def claimers_of(lane: Lane) -> int:
 
 
 def cores() -> int:
-    return len(os.sched_getaffinity(0))
+    """Those that this process may use; all of the machine's where the system does not say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def default_name() -> str:

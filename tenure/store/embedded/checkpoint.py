@@ -283,7 +283,7 @@ class _Output(_Statements):
 class _End(_Statements):
     def __init__(self, head: bytes, position: int, as_of: int) -> None:
         meta = {"checkpoint": position, "position": position, "as_of": as_of}
-        self._values: tuple[object, ...] = (as_json(meta_rows(meta)), head, meta_checksum("head", head))
+        self._values: tuple[str | bytes | int, ...] = (as_json(meta_rows(meta)), head, meta_checksum("head", head))
 
     def write(self, db: apsw.Connection, epoch: int) -> None:
         insert(db, "checkpoint", (epoch, *self._values))

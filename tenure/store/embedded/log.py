@@ -5,6 +5,7 @@ of the one thread that writes are left unsynced by SQLite and the log is synced 
 a lone commit. SQLite goes on syncing what it needs for moving the log into the file.
 """
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Log:
         if self._handle < 0:
             self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             self._sync_folder()
-        os.fdatasync(self._handle)
+        sync_data(self._handle)
 
     def _sync_folder(self) -> None:
         """A log that was made just now has to be found again."""
@@ -81,3 +82,13 @@ class Log:
         if self._file is not None:
             self._file.xClose()
             self._file = None
+
+
+def sync_data(handle: int) -> None:
+    """The file's data is on disk afterwards. On macOS `fsync` alone leaves it in the disk's cache."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(handle)
+    elif hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(handle)

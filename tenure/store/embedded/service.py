@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import socket
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -46,6 +47,7 @@ from tenure.wire.message import (
 
 BACKLOG = 128
 NAME_BYTES_MAX = 100  # of a socket; systems allow 104 to 108
+DESCRIPTORS = "/proc/self/fd"  # of Linux: folders by their descriptors
 FINISH_S = 5.0  # for calls that are being executed when the service stops, and for their answers to be read
 
 log = logging.getLogger("tenure")
@@ -118,9 +120,15 @@ def reachable(path: str) -> Iterator[str]:
         yield path
         return
     folder, name = os.path.split(path)
+    if not os.path.isdir(DESCRIPTORS):
+        with tempfile.TemporaryDirectory(prefix="tenure") as short:
+            link = os.path.join(short, "f")
+            os.symlink(os.path.abspath(folder or "."), link)
+            yield os.path.join(link, name)
+        return
     handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{handle}/{name}"
+        yield f"{DESCRIPTORS}/{handle}/{name}"
     finally:
         os.close(handle)
 

@@ -8,7 +8,7 @@ writer's connection; its trigger does the rest inside SQLite. Every one checks t
 import apsw
 import msgspec
 
-from tenure.store.embedded.content import EVENTS, meta_checksum
+from tenure.store.embedded.content import EVENTS, Value, meta_checksum
 from tenure.store.embedded.file import Fenced
 
 FENCED = "fenced"
@@ -87,7 +87,7 @@ def prepare(db: apsw.Connection) -> None:
     db.execute(VIEWS)
 
 
-def insert(db: apsw.Connection, view: str, values: tuple[object, ...]) -> int:
+def insert(db: apsw.Connection, view: str, values: tuple[Value, ...]) -> int:
     """How many rows of tables it changed."""
     before = db.total_changes()
     try:
@@ -99,7 +99,7 @@ def insert(db: apsw.Connection, view: str, values: tuple[object, ...]) -> int:
     return db.total_changes() - before
 
 
-def change(db: apsw.Connection, statement: str, values: tuple[object, ...], rows: int) -> None:
+def change(db: apsw.Connection, statement: str, values: tuple[Value, ...], rows: int) -> None:
     """A statement that changes so many rows if the file is ours, and none if it is not."""
     db.execute(statement, values)
     if db.changes() != rows:

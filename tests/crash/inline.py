@@ -29,6 +29,7 @@ from tests.crash.disk import Disk, DiskFile, Platter, write_image
 TURNS_MAX = 100_000
 STEPS = (0, 1, 3, 20)  # that a thread makes between two turns of the loop
 STEP_S = 30.0  # that one may take
+TURN_S = 0.000_1
 
 
 class Strand:
@@ -184,13 +185,22 @@ class InlineStore(SqliteStore):
         return self._engine
 
 
+class TurnLoop(asyncio.SelectorEventLoop):
+    """Its time is the number of its turns, so that timers ring in the same turn in every run."""
+
+    turns = 0
+
+    def time(self) -> float:
+        return self.turns * TURN_S
+
+
 class Host:
     """A machine with one disk and one store. It can be killed, lose its power, and start again."""
 
     def __init__(self, folder: Path, mode: str = "fsync", seed: int = 0) -> None:
         self._folder = folder
         self._mode = mode
-        self._loop = asyncio.new_event_loop()
+        self._loop = TurnLoop()
         self.strands = Strands(random.Random(seed))
         self._loop.set_default_executor(self.strands)
         self._crashes = 0  # after each the files are in another folder: only what the disk kept
@@ -214,6 +224,7 @@ class Host:
 
     def turn(self) -> None:
         self.strands.go_on()
+        self._loop.turns += 1
         self._loop.call_soon(self._loop.stop)
         self._loop.run_forever()
 

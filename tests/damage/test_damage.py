@@ -213,10 +213,10 @@ async def test_bug_in_restoring_is_not_called_damage(
     path = tmp_path / "jobs.db"
     await make_closed(path)
 
-    def finish(*_: object) -> None:
+    def finishing(*_: object) -> None:
         raise kind("planted")
 
-    monkeypatch.setattr(Restore, "finish", finish)
+    monkeypatch.setattr(Restore, "finishing", finishing)
     with pytest.raises(Internal, match=r"planted.*a bug in Tenure") as caught:
         read(path)
     assert isinstance(caught.value.__cause__, kind)

@@ -126,17 +126,17 @@ def _findings_of_journal(db: apsw.Connection, checkpoint: int, position: int) ->
         yield f"it misses record {last + 1} of its journal"
 
 
-def _findings_of_events(db: apsw.Connection, moved: int) -> Iterator[str]:
-    """Each row says which event it follows. Retention takes the oldest rows."""
-    previous = -1
+def _findings_of_events(db: apsw.Connection, moved: object) -> Iterator[str]:
+    """Each row says which event it follows; retention takes the oldest. Harmed rows were found before."""
+    previous: object = None
     for first_seq, last_seq, follows in db.execute(IN_TABLE):
-        if previous >= 0 and follows != previous:
+        if previous is not None and follows != previous:
             yield f"events before {first_seq} are missing"
         previous = last_seq
-    if previous >= 0 and previous != moved:
+    if previous is not None and previous != moved:
         yield f"events up to {moved} are missing"
-    for first_seq, last_seq, follows in db.execute(IN_JOURNAL, (moved,)):
-        if previous >= 0 and follows != previous:
+    for first_seq, last_seq, follows in db.execute(IN_JOURNAL, (moved if isinstance(moved, int) else 0,)):
+        if previous is not None and follows != previous:
             yield f"events before {first_seq} are missing"
         previous = last_seq
 

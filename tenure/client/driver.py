@@ -52,7 +52,7 @@ class Driver:
                         "this process did not run for %.1f s; no lease runs out because of it", passed_ms / 1000
                     )
             self._beat_ms = max(self._beat_ms, now.elapsed_ms)
-        return Now(now.wall_ms, now.elapsed_ms, self._left_out_ms)
+        return Now(now.wall_ms, now.elapsed_ms, now.left_out_ms + self._left_out_ms)
 
     def watch_clocks(self) -> None:
         """Begin to look whether the loop runs and the wall clock was set."""

@@ -58,7 +58,7 @@ async def test_json_for_programs_and_a_bucket(bucket: str, s3_port: int, tmp_pat
 
 FAILURES = [
     (("backup", "none.db", "backups"), 1, "none.db cannot be read: No such file or directory; name the store's file"),
-    (("backup", "notes.txt", "backups"), 1, "notes.txt is damaged: .*"),
+    (("backup", "notes.txt", "backups"), 1, "notes.txt: file is not a database; run tenure verify notes.txt, .*"),
     (("backup", "jobs.db", "ftp://user:word@host/x"), 2, r"destination: 'ftp://\.\.\.@host/x' is not accepted; .*"),
     (("backup", "jobs.db", "s3://key:word@bucket"), 2, r"destination: 's3://\.\.\.' is not accepted; .*"),
     (("backup", "jobs.db", "backups", "--every", "1ms"), 2, "every: '1ms' is not accepted; it must be from 1s .*"),

@@ -24,6 +24,7 @@ from tenure.ops.verify import verify_file, verify_place
 from tenure.store.embedded import mark
 from tenure.store.embedded.content import Unreadable, events_checksum
 from tests.backup.rig import connect, fill
+from tests.crash.workload import journal_kept
 from tests.kill.test_crash import enqueue, opened, save
 
 
@@ -82,7 +83,8 @@ async def store_with_a_checkpoint(path: Path) -> None:
     await save(store)
     for _ in range(3):
         await enqueue(store, b"y")
-    await store.close()
+    with journal_kept():
+        await store.close()
 
 
 @pytest.mark.parametrize(("damage", "finding"), DAMAGES)

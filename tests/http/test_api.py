@@ -164,6 +164,7 @@ async def settings(walk: Walk) -> None:
     await say("PATCH", "/v1/workers/w9", {"changes": {"version": "1"}})
     assert "w9" in str(await say("GET", "/v1/workers"))
     await say("GET", "/v1/workers/w9")
+    await say("GET", "/v1/tasks/resize")
 
 
 async def loads_and_events(walk: Walk) -> None:

@@ -436,7 +436,7 @@ async def test_op_id_of_another_operation_is_refused_and_nothing_is_done(house: 
         await talk.do("CANCEL", **which[first], opId=f"c:{counter}")
         answer = await talk.ask("CANCEL", **which[second], opId=f"c:{counter}")
         assert answer.get("code") == "InvalidRequest", (first, second, answer)
-        assert "op_id" in answer["error"]
+        assert "opId" in answer["error"]
     await talk.do("PUSH", queue="mail", data=1, opId="p:1")
     assert await talk.refused("PUSHB", queue="mail", jobs=[{"data": 1}, {"data": 2}], opId="p:1") == "InvalidRequest"
     leased = (await talk.do("PULLB", queue="mail", count=3, timeout=0))["jobs"]

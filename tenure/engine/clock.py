@@ -120,7 +120,6 @@ def step_text(w: World) -> str:
 def clock_fact(w: World) -> dict[str, object]:
     """What is written down of the clocks, besides the times in the head of every record."""
     return {
-        "left_out": int(w.left_out_ms),
         "gaps": [list(gap) for gap in w.gaps],
         "steady_from": int(w.steady_from),
         "shift": int(w.shift_ms),
@@ -136,7 +135,6 @@ def restore_clock(w: World, fact: dict[str, object] | None, wall_ms: i64, at_ms:
     w.elapsed_ms = elapsed_ms
     w.steady_from = wall_ms - elapsed_ms
     if fact is not None:
-        w.left_out_ms = _number(fact["left_out"])
         gaps = fact["gaps"]
         assert isinstance(gaps, list)
         w.gaps = [(_number(gap[0]), _number(gap[1])) for gap in gaps]

@@ -18,6 +18,7 @@ absolute, so that the journal can be read over pages of a checkpoint that are ne
              core.packed (each its size and bytes): jobs that came together and differ in nothing but their payload, as
              they were then. It is read before ROWS
     AT       i64: the time of the last events, when it is not the wall's: that was set back
+    LEFT_OUT i64: how much of the elapsed time does not count for leases, when there is any
 
 To change it: a new section for something new; another version, with the reader of the old one kept, for what was
 there.
@@ -50,6 +51,7 @@ ENTITIES: Final = 4
 BUNDLES: Final = 5
 BATCHES: Final = 6
 AT: Final = 7
+LEFT_OUT: Final = 8
 
 NUMBERS: Final = 8
 HEAD_BYTES: Final = 1 + 8 * (2 + NUMBERS)
@@ -142,9 +144,15 @@ def _put_head(out: BytesWriter, w: World, version: i64) -> None:
     write_i64_le(out, w.last_ticket)
     write_i64_le(out, w.log.seq)
     if w.at_ms != w.wall_ms:
-        size = _begin_section(out, AT)
-        write_i64_le(out, w.at_ms)
-        _end_section(out, size)
+        _put_time(out, AT, w.at_ms)
+    if w.left_out_ms > 0:
+        _put_time(out, LEFT_OUT, w.left_out_ms)
+
+
+def _put_time(out: BytesWriter, tag: i64, ms: i64) -> None:
+    size = _begin_section(out, tag)
+    write_i64_le(out, ms)
+    _end_section(out, size)
 
 
 def _take_bundles(journal: Journal, out: BytesWriter) -> None:
@@ -280,6 +288,7 @@ class Sections:
         self.bundles = b""
         self.batches = b""
         self.at_ms: i64 = self.wall_ms
+        self.left_out_ms: i64 = 0
         at: i64 = HEAD_BYTES
         while at < len(data):
             tag = data[at]
@@ -300,3 +309,5 @@ class Sections:
                 self.batches = body
             elif tag == AT:
                 self.at_ms = read_i64_le(body, 0)
+            elif tag == LEFT_OUT:
+                self.left_out_ms = read_i64_le(body, 0)

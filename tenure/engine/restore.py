@@ -81,6 +81,7 @@ class Restore:
         self.wall_ms: i64 = 0
         self.at_ms: i64 = 0
         self.elapsed_ms: i64 = 0
+        self.left_out_ms: i64 = 0
         self.seq: i64 = 0
 
     # What was written down.
@@ -206,6 +207,7 @@ class Restore:
         w = self._w
         self.wall_ms = sections.wall_ms
         self.at_ms = sections.at_ms
+        self.left_out_ms = sections.left_out_ms
         self.elapsed_ms = sections.elapsed_ms
         numbers = sections.numbers
         w.last_id = max(w.last_id, numbers[0])
@@ -323,6 +325,7 @@ class Restore:
         if self.elapsed_ms == 0 and self.wall_ms == 0:
             restore_clock(w, None, now.wall_ms, now.wall_ms, now.elapsed_ms)
             return
+        w.left_out_ms = self.left_out_ms
         restore_clock(w, self._entities.get((journal.CLOCK,)), self.wall_ms, self.at_ms, self.elapsed_ms)
         note_gap(w, w.served_ms, w.served_ms)
         left_out_ms: i64 = w.left_out_ms + max(now.elapsed_ms - self.elapsed_ms, 0)

@@ -79,7 +79,8 @@ def _is_released(case: Case) -> bool:
         return bool(found["attempt"] == source["attempt"] - 1)
     if field == "lease_until":
         return bool(found["lease_until"] == 0)
-    return field == "state" or bool(found["run_at"] == source["lease_until"])
+    # The lease may have been prolonged since: by its holder, or because the old store was not open meanwhile.
+    return field == "state" or bool(found["run_at"] <= source["lease_until"])
 
 
 def _is_due(case: Case) -> bool:

@@ -482,8 +482,8 @@ def seq_is_given_to_two_events(case: Case) -> None:
 @plant(("seq_dense", "simple"))
 def notice_is_missing(case: Case) -> None:
     """A seq that no event of a job had."""
-    [at] = [at for at, event in enumerate(case.events) if event.type == "worker_joined" and event.worker == "w-1"]
-    del case.events[at]
+    joined = [at for at, event in enumerate(case.events) if event.type == "worker_joined" and event.worker == "w-1"]
+    del case.events[joined[0]]
 
 
 # What was answered, and what the store has.

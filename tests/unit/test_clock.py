@@ -9,6 +9,7 @@ from tenure.core.request import Batch, Settle
 from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
+from tenure.engine.redo import head
 from tenure.engine.restore import Restore
 
 SECRET = bytes(32)
@@ -162,6 +163,20 @@ def test_time_that_was_left_out_is_remembered_over_a_restart() -> None:
     life.pass_time(LEASE - 1)
     life.tick()
     assert life.job(id).state == "running"
+    assert life.complete(claimed)
+
+
+def test_lease_outlives_a_store_that_was_opened_and_closed_without_a_change() -> None:
+    """The head of the last checkpoint is all that was written then."""
+    life = Life()
+    id = life.enqueue(lease_ms=LEASE)
+    claimed = life.claim()
+    until = life.job(id).lease_until
+    for _ in range(3):
+        life.pass_time(HOUR)
+        life.restart()
+        life.records.append(head(life.engine._w))
+    assert life.job(id).lease_until == until + 3 * HOUR
     assert life.complete(claimed)
 
 

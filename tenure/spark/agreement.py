@@ -28,6 +28,7 @@ from tenure.transfer.difference import (
 )
 from tenure.transfer.read import as_reader, read_jobs
 from tenure.transfer.row import Row
+from tenure.transfer.since import Since
 from tenure.transfer.verify import NAMED_MAX, Counted
 
 # A job: what it is found by, what is summed up, and all of it, with sizes and hashes in the place of bytes.
@@ -87,9 +88,8 @@ class Agreement:
         load_id: str,
         mapping: list[Mapping],
         began_ms: int,
-        changed: frozenset[int],
+        since: Since,
     ) -> None:
-        """`changed` are jobs that moved on in the old store since it was read."""
         self._spark = spark
         self._source = source
         self._target = target
@@ -97,13 +97,15 @@ class Agreement:
         self._load_id = load_id
         self._mapping = mapping
         self._began_ms = began_ms
-        self._changed = changed
+        self._since = since
 
     def compare(self, bound: int, parts: int, folder: str) -> tuple[Found, int, list[Counted]]:
         """The differences, of how many jobs, and the counts and hashes of the queues."""
         ids = self._ids().persist()
         ours = self._ours(ids, parts).persist()
         theirs = self._theirs(ids, parts).persist()
+        if self._since.is_repeated:  # what the first run read is known by what it copied
+            bound = ids.agg(sf.max("source")).collect()[0][0] or 0
         found = self._differences(ours, theirs, bound).persist()
         try:
             queues = _queues(ours, theirs)
@@ -157,11 +159,11 @@ class Agreement:
 
     def _differences(self, ours: DataFrame, theirs: DataFrame, bound: int) -> DataFrame:
         """Full outer by the old id: a job may be on one side only, or refused."""
-        began_ms, changed = self._began_ms, self._changed
+        began_ms, since = self._began_ms, self._since
 
         def compare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                found = [each for pair in batch.to_pylist() for each in _compare(pair, bound, began_ms, changed)]
+                found = [each for pair in batch.to_pylist() for each in _compare(pair, bound, began_ms, since)]
                 yield pa.RecordBatch.from_pylist(found, schema=DIFFERENCES)
 
         return ours.join(theirs, "key", "full").mapInArrow(compare, from_arrow_schema(DIFFERENCES))
@@ -234,7 +236,7 @@ def _hex(total: Decimal | None) -> str:
     return f"{int(total or 0):032x}"
 
 
-def _compare(pair: dict[str, Any], bound: int, began_ms: int, changed: frozenset[int]) -> Iterator[dict[str, object]]:
+def _compare(pair: dict[str, Any], bound: int, began_ms: int, since: Since) -> Iterator[dict[str, object]]:
     source, target = pair["key"], pair["target"] or pair["found"] or 0
     if pair["row"] is None:
         note = "it is not in the old store any more"
@@ -253,9 +255,7 @@ def _compare(pair: dict[str, Any], bound: int, began_ms: int, changed: frozenset
         return
     theirs: Row = _unpack(pair["found_row"])
     names = {each["old"]: each["new"] for each in pair["translated"] or ()} | {source: target}
-    note = "another job had its key" if pair["duplicate"] else ""
-    if source in changed:
-        note = "it changed in the old store after it was read"
+    note = since.explain(source, target, pair["duplicate"])
     for field, rule in compare_rows(ours, theirs, View(lambda id: names.get(id, 0), began_ms)):
         if not rule:
             yield _said(DIFFERENT, *where, field, ours[field], theirs[field], note)

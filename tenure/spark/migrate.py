@@ -23,11 +23,12 @@ from tenure.spark.agreement import Agreement, Mapping
 from tenure.spark.parts import PARTS_MAX, Parts, map_numbers, plan_parts
 from tenure.spark.side import Side
 from tenure.spark.token import TOKEN_VARIABLE
-from tenure.transfer.copy import Bounds, Copied, bounds_of, changed_jobs, payload_bytes_max, tenants_of
+from tenure.transfer.copy import Bounds, Copied, bounds_of, payload_bytes_max, tenants_of
 from tenure.transfer.ids import Ids, Known
 from tenure.transfer.read import as_reader, read_jobs
 from tenure.transfer.row import Row
 from tenure.transfer.settings import Differing, compare_settings, put_settings, read_settings
+from tenure.transfer.since import Since, changed_copies, changed_jobs
 from tenure.transfer.stage import Published, Stage, publish, read_published
 from tenure.transfer.verify import Verified
 
@@ -178,7 +179,8 @@ class _Run:
     async def _publish(self, source: Client, target: Client, plan: _Plan, staged: "list[_Staged]") -> None:
         now = await bounds_of(source)
         self._copied.events_meanwhile = now.event - self._bounds.event
-        self._copied.changed = await changed_jobs(source, self._bounds, now)
+        changed = await changed_jobs(source, self._bounds.event, now.event, self._bounds.job)
+        self._copied.changed = sorted(changed.ids)
         self._copied.running = sum(each.running for each in staged)
         self._copied.results_left = [id for each in staged for id in each.results_left]
         for tenant in self._copied.tenants:
@@ -210,14 +212,20 @@ class _Run:
             self._load_id,
             self._mapping,
             self._began_ms,
-            self._with_both(self._changed_since),
+            self._with_both(self._look_back),
         )
         found, rows, queues = agreement.compare(self._bounds.job, parts, folder)
         settings = self._with_both(self._compare_settings)
         return Verified(rows, found.count, queues, {}, found.named, settings)
 
-    async def _changed_since(self, source: Client, _target: Client) -> frozenset[int]:
-        return frozenset(await changed_jobs(source, self._bounds, await bounds_of(source)))
+    async def _look_back(self, source: Client, target: Client) -> Since:
+        now = await bounds_of(source)
+        reader = as_reader(target, self._tenant)
+        return Since(
+            await changed_jobs(source, self._bounds.event, now.event, self._bounds.job),
+            await changed_copies(reader, (await bounds_of(reader)).job),
+            self._copied.is_repeated,
+        )
 
     async def _compare_settings(self, source: Client, target: Client) -> list[Differing]:
         differing: list[Differing] = []

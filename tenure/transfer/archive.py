@@ -24,6 +24,7 @@ from tenure.transfer.ids import Ids, Known
 from tenure.transfer.read import read_jobs
 from tenure.transfer.row import Row
 from tenure.transfer.settings import Settings, compare_settings, put_settings, read_settings
+from tenure.transfer.since import Since, changed_copies
 from tenure.transfer.stage import WRITING, Stage, publish, read_outcomes, read_published
 from tenure.transfer.table import batch_of, rows_of_batch
 from tenure.transfer.verify import Told, Verified, Verifier
@@ -298,7 +299,9 @@ class Import:
         renamed = self._tenant if self._tenant != manifest.tenant else ""
         view = View(self._ids.get, self._began_ms, renamed)
         target = self._client.as_tenant(self._tenant)
-        verifier = Verifier(target, self._ids, view, manifest.last_id, tell=tell)
+        newest = (await target.scan_bounds("jobs")).last
+        since = Since(new=await changed_copies(target, newest))
+        verifier = Verifier(target, self._ids, view, manifest.last_id, since, tell)
         await verifier.run(self._archive.pages())
         found = await read_settings(self._client, self._tenant)
         return verifier.verified(list(compare_settings(self._tenant, self._archive.settings, found)))

@@ -5,13 +5,12 @@ a copy that fails leaves nothing, and one that is repeated adds nothing: the sto
 """
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
 from tenure.client.client import Client
 from tenure.core.bound import PAYLOAD_BYTES_DEFAULT
-from tenure.core.error import Conflict, Error, EventsLost
+from tenure.core.error import Conflict, Error
 from tenure.core.record import LoadReport
 from tenure.core.tenant import ANY_TENANT
 from tenure.transfer.difference import View
@@ -19,10 +18,9 @@ from tenure.transfer.ids import Ids, Known
 from tenure.transfer.read import as_reader, read_jobs
 from tenure.transfer.row import Row
 from tenure.transfer.settings import Differing, Settings, compare_settings, put_settings, read_settings
+from tenure.transfer.since import Since, changed_copies, changed_jobs
 from tenure.transfer.stage import WRITING, Stage, publish, read_outcomes, read_published
 from tenure.transfer.verify import Pages, Told, Verified, Verifier
-
-CHANGED_MAX: Final = 100_000  # jobs that are remembered to have changed while they were copied
 
 # What is being done, how far it has come, and how far it goes, in ids of jobs.
 Progress = Callable[[str, int, int], None]
@@ -163,15 +161,20 @@ class Copy:
         """Which jobs moved on while they were read, as far as events tell."""
         now = await bounds_of(self._source)
         self._copied.events_meanwhile = now.event - self._bounds.event
-        self._copied.changed = await changed_jobs(self._source, self._bounds, now)
+        changed = await changed_jobs(self._source, self._bounds.event, now.event, self._bounds.job)
+        self._copied.changed = sorted(changed.ids)
 
     async def verify(self, tell: Told | None = None) -> Verified:
         """Both stores are read again. Jobs that a worker has taken since are not what they were, and are named."""
         target = as_reader(self._target, self._tenant)
         now = await bounds_of(self._source)
-        changed = frozenset(await changed_jobs(self._source, self._bounds, now))
+        since = Since(
+            await changed_jobs(self._source, self._bounds.event, now.event, self._bounds.job),
+            await changed_copies(target, (await bounds_of(target)).job),
+            self._copied.is_repeated,
+        )
         bound = self._ids.last if self._copied.is_repeated else self._bounds.job
-        verifier = Verifier(target, self._ids, View(self._ids.get, self._began_ms), bound, changed, tell)
+        verifier = Verifier(target, self._ids, View(self._ids.get, self._began_ms), bound, since, tell)
         await verifier.run(self._pages(now.job))
         return verifier.verified(await self._compare_settings())
 
@@ -203,20 +206,3 @@ async def payload_bytes_max(client: Client) -> int:
 
 async def tenants_of(client: Client, tenant: str) -> list[str]:
     return [tenant] if tenant != ANY_TENANT else list(await client.configure("tenant", "*"))
-
-
-async def changed_jobs(client: Client, before: Bounds, now: Bounds) -> list[int]:
-    """Jobs that were there before and had an event since; as many as are worth remembering."""
-    changed: dict[int, None] = {}
-    after = before.event
-    while after < now.event and len(changed) < CHANGED_MAX:
-        try:
-            page = await client.scan_page("events", after=after, upto=now.event, columns=("job",))
-        except EventsLost as lost:
-            after = lost.oldest - 1
-            continue
-        if page.rows:
-            jobs = memoryview(page.columns["job"]).cast("q")
-            changed.update((job, None) for job in jobs if 0 < job <= before.job)
-        after = page.next
-    return list(changed)

@@ -22,6 +22,7 @@ from tenure.transfer.ids import Ids
 from tenure.transfer.read import read_jobs
 from tenure.transfer.row import Row
 from tenure.transfer.settings import Differing
+from tenure.transfer.since import Since
 
 NAMED_MAX: Final = 1_000  # that an answer holds; whoever wants all of them is told one by one
 GAP_MAX: Final = 1_000  # ids of other jobs that are read over, rather than asking once more
@@ -67,15 +68,15 @@ class Verifier:
         ids: Ids,
         view: View,
         bound: int,
-        changed: frozenset[int] = frozenset(),
+        since: Since,
         tell: Told | None = None,
     ) -> None:
-        """`bound` is the id up to which the copy read; `changed` are jobs that moved on in the source meanwhile."""
+        """`bound` is the id up to which the copy read."""
         self._target = target
         self._ids = ids
         self._view = view
         self._bound = bound
-        self._changed = changed
+        self._since = since
         self._tell = tell
         self._sources: dict[tuple[str, str], Tally] = {}
         self._targets: dict[tuple[str, str], Tally] = {}
@@ -130,12 +131,8 @@ class Verifier:
             if rule:
                 self._expected[rule] += 1
             else:
-                self._name(DIFFERENT, row, other["id"], field, row[field], other[field], self._note(row))
-
-    def _note(self, row: Row) -> str:
-        if row["id"] in self._changed:
-            return "it changed in the old store after it was read"
-        return "another job had its key" if row["id"] in self._ids.duplicates else ""
+                note = self._since.explain(row["id"], other["id"], row["id"] in self._ids.duplicates)
+                self._name(DIFFERENT, row, other["id"], field, row[field], other[field], note)
 
     async def _gone(self, pairs: list[tuple[int, int]]) -> None:
         """Copied, and not in the source any more; the copy may have gone as well."""

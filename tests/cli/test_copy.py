@@ -36,8 +36,9 @@ def test_what_differs_is_shown_and_written_down(tmp_path: Path) -> None:
     assert "nothing was added" in said.out
     assert "paused of queue mail is None in DST, not True" in said.out
     assert "2 differences in 1 job, 1 setting differ" in said.err
-    fields = [json.loads(line)["field"] for line in file.read_text().splitlines()]
-    assert fields == ["state", "ended_at"]
+    named = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [each["field"] for each in named] == ["state", "ended_at"]
+    assert {each["note"] for each in named} == {"it changed in the new store after it was copied"}
     assert run("copy", old.url, new.url, "--no-verify").code == 0
 
 

@@ -11,7 +11,7 @@ import tenure
 from tenure.client.client import Client
 from tenure.core.error import Conflict, InvalidRequest
 from tenure.core.record import JobRecord
-from tenure.core.request import READ, Load
+from tenure.core.request import PRIORITY, READ, Change, Load
 from tenure.core.table import JOB_COLUMNS
 from tenure.transfer.copy import Copy, bounds_of
 from tenure.transfer.row import Row
@@ -20,6 +20,7 @@ from tests.transfer.rig import copied, furnish, rows_of, wall_ms
 
 PAIRS = ["memory to file", "file to file", "file to server", "server to file"]
 NEVER_USED = {"payload_blob", "result_blob", "flow", "parent"}
+ENDED = ("state", "ended_at")
 
 
 @pytest.fixture(params=PAIRS)
@@ -289,3 +290,26 @@ async def test_job_that_became_due_or_expired_meanwhile_is_explained(pair: tuple
     assert [each for each in verified.named if each.tenant != "own"] == []
     assert (await copy_of(target, b"due")).state == "ready"
     assert (await copy_of(target, b"expires")).reason == "expired"
+
+
+async def test_repeated_copy_explains_its_differences(stores: tuple[Client, Client]) -> None:
+    """Which of the two stores moved on since the first copy, and what came after it."""
+    source, target = stores
+    await source.enqueue_many([b"old", b"new", b"both", b"neither"], queue="mail")
+    await copied(source, target)
+    ids = {row["payload"]: id for id, row in (await rows_of(source)).items()}
+    copies = {row["payload"]: id for id, row in (await rows_of(target)).items()}
+    await source.cancel(ids[b"old"])
+    await target.cancel(copies[b"new"])
+    await source.change_batch(Change(PRIORITY, [ids[b"both"]], priority=4))
+    await target.change_batch(Change(PRIORITY, [copies[b"both"]], priority=5))
+    await source.enqueue(b"late", queue="mail")
+    again, verified = await copied(source, target)
+    assert again.is_repeated
+    payloads = {id: payload for payload, id in ids.items()}
+    assert {(payloads.get(each.source, b"late"), each.kind, each.field, each.note) for each in verified.named} == {
+        *((b"old", "different", field, "it changed in the old store after the first copy") for field in ENDED),
+        *((b"new", "different", field, "it changed in the new store after it was copied") for field in ENDED),
+        (b"both", "different", "priority", "it changed in the new store after it was copied"),
+        (b"late", "missing", "", "it came after the copy had read the store"),
+    }

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import jwt as pyjwt
 import msgspec
 
-from tenure.core.bound import tenant_name
+from tenure.core.bound import queue_or_prefix, tenant_name
 from tenure.core.error import Error, InvalidRequest, Unauthenticated, Unavailable
 from tenure.core.tenant import ROLE_NAMES
 from tenure.server.caller import ALL_QUEUES, Grant
@@ -179,6 +179,8 @@ class JwtGate:
                 tenant_name(settings.tenant_claim, tenant)
         known = sum(ROLE_NAMES[role] for role in set(roles) if role in ROLE_NAMES)
         named = ALL_QUEUES if queues is None else texts(settings.queues_claim, queues)
+        for queue in named:
+            queue_or_prefix(settings.queues_claim, queue)
         return Grant(str(claims.get("sub") or "somebody")[:200], known, tenants, named, settings.rate)
 
 

@@ -108,6 +108,8 @@ WRONG = {
     "bad tenant": signed(iss="me", tenant="a b"),
     "tenants that are no texts": signed(iss="me", tenant=[1]),
     "no roles": signed(iss="me", roles=None),
+    "a pattern of queues": signed(iss="me", queues=["mail?"]),
+    "queues that begin and end so": signed(iss="me", queues="mail*.eu"),
     "claims that are no map": f"{part({'alg': 'RS256', 'kid': 'a'})}.{part([])}.x",
     "nonsense": "a.b.c",
     "changed": signed(iss="me")[:-4] + "AAAA",

@@ -7,6 +7,7 @@ CYCLES ?= 200
 IMAGES ?= 10000
 ROUNDS ?= 3
 CASES ?= 2000
+FUZZ ?= 20
 JOBS ?= 2
 ARGS ?=
 BENCH ?= engine durable server http worker load lake spark
@@ -40,7 +41,8 @@ AROUND := tests/conformance/test_server.py tests/conformance/test_joined.py $(ad
 	testing integration examples backup lake transfer spark)
 ONCE = $$(if $(HAS_COMPILED); then printf -- "--ignore=%s " $(wildcard $(AROUND)); fi)
 NOT_TWICE = "$$(if $(HAS_COMPILED); then echo 'not slow'; else echo 'not spark'; fi)"
-# Two sessions of Spark, each in a process of its own for all tests of a file, and by themselves.
+FUZZED := tests/server/test_fuzz.py tests/http/test_openapi.py
+# Two sessions of Spark, each in a process of its own, and by themselves.
 SPARK := tests/spark
 HAS_JAVA := command -v java > /dev/null || [ -n "$${JAVA_HOME:-}" ]
 
@@ -57,7 +59,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run demo test java check format bench model simulate kill share crash damage spark-faults lock proto dist clean FORCE
+.PHONY: help setup compile run demo test java check format bench model simulate kill share crash damage fuzz spark-faults lock proto dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -99,7 +101,7 @@ test: setup compile java ## Check format, lint and types, then run the tests on 
 	echo; echo "********************************************************************"; \
 	echo "NOTICE: THE COMPILED HALF WAS NOT RUN: no C compiler, or TENURE_COMPILE=0."; \
 	echo "********************************************************************"; fi
-	@if $(HAS_JAVA); then set -x; $(call with_compiled,$(BIN)/python -m pytest -n 2 --dist loadfile $(SPARK) -m spark); else \
+	@if $(HAS_JAVA); then set -x; $(call with_compiled,$(BIN)/python -m pytest -n 2 --dist worksteal $(SPARK) -m spark); else \
 	echo "NOTICE: THE TESTS ON SPARK WERE NOT RUN: there is no Java; see make java"; fi
 
 java: ## Install Java 17 for Spark where it is missing and may be installed (Debian)
@@ -137,6 +139,9 @@ crash: setup compile ## Lose power many times and balance the books, on the comp
 
 damage: setup compile ## Harm files in many ways and open them, on the compiled build (CASES=2000)
 	@$(call with_compiled,$(BIN)/python -m tests.damage --cases $(CASES) $(ARGS))
+
+fuzz: setup compile ## Send bent and broken messages, and requests made after the API's description (FUZZ=20 times those of make test)
+	@export TENURE_FUZZ=$(FUZZ); $(call with_compiled,$(BIN)/python -m pytest $(SIDE_BY_SIDE) -o timeout=7200 $(FUZZED) $(ARGS))
 
 spark-faults: setup compile java ## Let nodes and executors of a Spark cluster die at work, on the compiled build (ROUNDS=3)
 	@$(call with_compiled,$(BIN)/python -m tests.spark.faults --rounds $(ROUNDS) $(ARGS))

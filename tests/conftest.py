@@ -2,8 +2,13 @@
 
 import importlib
 import os
+import shutil
 import signal
+import sys
+import tempfile
+from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,7 +24,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The suite of behaviours lives in the package; pytest is to explain its assertions too.
 pytest.register_assert_rewrite("tenure.store.behaviour")
 
+# httpcore tries this import at every request and searches the whole path for it; now it fails at once.
+sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
+
 WITNESS = "tenure.engine.engine"
+MEMORY_DISK = Path("/dev/shm")
+MEMORY_DISK_BYTES_MIN = 1 << 30
 
 
 def witness_file() -> str:
@@ -44,3 +54,13 @@ def pytest_configure() -> None:
 def pytest_report_header() -> str:
     file = witness_file()
     return f"tenure: {build_of(file)} ({file})"
+
+
+@pytest.fixture
+def memory_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where the system has room there, for the many tests that are not about the disk."""
+    if not MEMORY_DISK.is_dir() or shutil.disk_usage(MEMORY_DISK).free < MEMORY_DISK_BYTES_MIN:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="tenure-", dir=MEMORY_DISK) as folder:
+        yield Path(folder)

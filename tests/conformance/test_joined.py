@@ -49,5 +49,5 @@ async def pause() -> None:
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=name_of)
-def test_behaviour(behaviour: Behaviour, tmp_path: Path) -> None:
-    check(behaviour, functools.partial(JoinedStore, tmp_path / "jobs.db"), pause=pause, skips=False)
+def test_behaviour(behaviour: Behaviour, memory_path: Path) -> None:
+    check(behaviour, functools.partial(JoinedStore, memory_path / "jobs.db"), pause=pause, skips=False)

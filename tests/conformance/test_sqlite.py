@@ -45,8 +45,8 @@ def records_of(engine: Engine, now: Now) -> list[JobRecord | None]:
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=name_of)
-def test_behaviour(behaviour: Behaviour, tmp_path: Path) -> None:
-    check(behaviour, functools.partial(RestoredStore, tmp_path / "jobs.db", "write"), skips=False)
+def test_behaviour(behaviour: Behaviour, memory_path: Path) -> None:
+    check(behaviour, functools.partial(RestoredStore, memory_path / "jobs.db", "write"), skips=False)
 
 
 class PromptRestoredStore(PromptStore, RestoredStore):
@@ -56,7 +56,7 @@ class PromptRestoredStore(PromptStore, RestoredStore):
 @pytest.mark.slow  # all together: what answers at once is not compiled
 @pytest.mark.parametrize("mode", ["relaxed", "fsync"])
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=name_of)
-def test_behaviour_without_a_coroutine(behaviour: Behaviour, mode: str, tmp_path: Path) -> None:
+def test_behaviour_without_a_coroutine(behaviour: Behaviour, mode: str, memory_path: Path) -> None:
     if mode == "fsync" and name_of(behaviour) == "wait.what_was_leased_to_a_lost_answer_is_released_at_once":
         pytest.skip("a worker has its answer before the producer has: none is lost between the two")
-    check(behaviour, functools.partial(PromptRestoredStore, tmp_path / "jobs.db", mode), skips=False)
+    check(behaviour, functools.partial(PromptRestoredStore, memory_path / "jobs.db", mode), skips=False)

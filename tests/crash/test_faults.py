@@ -125,26 +125,26 @@ async def fault_at(folder: Path, kind: type[SqliteStore], fault: str, index: int
 @pytest.mark.slow
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_fault_at_every_write(fault: str, lasting: bool, tmp_path: Path) -> None:
+async def test_fault_at_every_write(fault: str, lasting: bool, memory_path: Path) -> None:
     """One half is met by calls that are coroutines, the other by those without."""
     findings: list[str] = []
     half = slice(FAULTS.index(fault) % 2, None, 2)
     with hurried(log_bytes=16 * 1024, log_bytes_max=32 * 1024):
-        indexes = await writes_of_the_path(tmp_path / "whole", SqliteStore)
+        indexes = await writes_of_the_path(memory_path / "whole", SqliteStore)
         assert len(indexes) > 40
         for index in indexes[half]:
-            findings += await fault_at(tmp_path / str(index), SqliteStore, fault, index, lasting)
-        indexes = await writes_of_the_path(tmp_path / "whole-prompt", PromptStore)
+            findings += await fault_at(memory_path / str(index), SqliteStore, fault, index, lasting)
+        indexes = await writes_of_the_path(memory_path / "whole-prompt", PromptStore)
         for index in indexes[half]:
-            findings += await fault_at(tmp_path / f"{index}-prompt", PromptStore, fault, index, lasting)
+            findings += await fault_at(memory_path / f"{index}-prompt", PromptStore, fault, index, lasting)
     assert findings == []
 
 
-async def test_what_a_failed_sync_dropped_is_written_again(tmp_path: Path) -> None:
+async def test_what_a_failed_sync_dropped_is_written_again(memory_path: Path) -> None:
     """A sync that succeeds after one that failed says nothing about what the failed one was to save."""
     with hurried(log_bytes=1 << 30, log_bytes_max=1 << 30):
         for number in range(5):
-            trial = Trial(tmp_path / str(number))
+            trial = Trial(memory_path / str(number))
             await trial.begin()
             await trial.go()
             await trial.checkpoint()

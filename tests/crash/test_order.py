@@ -75,8 +75,8 @@ async def done_and_gone(workload: Workload) -> None:
 
 @pytest.mark.parametrize("late", [many_more, done_and_gone])
 async def test_a_checkpoint_is_not_ahead_of_the_journal(
-    late: Callable[[Workload], Awaitable[None]], tmp_path: Path
+    late: Callable[[Workload], Awaitable[None]], memory_path: Path
 ) -> None:
     with hurried():
-        disk, workload = await scripted(tmp_path / "run", late)
-        assert await findings_at_every_moment(disk, workload, tmp_path / "image") == []
+        disk, workload = await scripted(memory_path / "run", late)
+        assert await findings_at_every_moment(disk, workload, memory_path / "image") == []

@@ -12,8 +12,8 @@ IMAGES = 180
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_power_loss(seed: int, tmp_path: Path) -> None:
-    total = await campaign(seed, IMAGES, tmp_path)
+async def test_power_loss(seed: int, memory_path: Path) -> None:
+    total = await campaign(seed, IMAGES, memory_path)
     assert total.findings == []
     assert total.images == IMAGES
     assert total.answered > IMAGES

@@ -1,6 +1,7 @@
 """The description of the API is valid, is the API's own, and what is made after it is never an error of the server."""
 
 import asyncio
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from tenure.wire.format import JSON_FORMAT
 from tests.http.conftest import Served, serving
 
 DESCRIPTION: dict[str, Any] = msgspec.json.decode(JSON_FORMAT.encode(describe()))
-EXAMPLES = 15  # of each endpoint
+EXAMPLES = 8 * int(os.environ.get("TENURE_FUZZ", "1"))  # of each endpoint; make fuzz asks for more
 SHORT = 10
 
 

@@ -1,4 +1,4 @@
-"""Two hundred thousand messages, valid, bent and broken, in pieces of any size: each is answered once, or the
+"""Many messages (`make fuzz` for more), valid, bent and broken, in pieces of any size: each is answered once, or the
 connection is closed; nothing escapes, and nothing is kept.
 
 The connection is fed directly, on a transport that keeps what is written; store, handler and clock are the real ones of
@@ -6,6 +6,7 @@ a server, but for the time, which the test moves.
 """
 
 import asyncio
+import os
 import re
 from random import Random
 from typing import Any, Final
@@ -22,7 +23,7 @@ from tests.server.garble import Garbler, learn
 from tests.server.house import Clock
 from tests.server.talk import FRAMES, JSON_FRAMES, LINES, Manner, Message
 
-INPUTS: Final = 200_000
+INPUTS: Final = 100_000 * int(os.environ.get("TENURE_FUZZ", "1"))
 SHARES: Final = ((LINES, 1), (LINES, 2), (FRAMES, 3), (FRAMES, 4), (JSON_FRAMES, 5))
 PER_CONNECTION: Final = 40
 PER_STORE: Final = 2_000

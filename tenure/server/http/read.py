@@ -72,7 +72,7 @@ class Leaf:
         self._decode = {form: form.decoder(self.kind) for form in readers}
         self._maps = {form: form.decoder(dict[str, Raw]) for form in readers}
         self._constant: dict[str, Any] = {**dict(endpoint.fixed), **({} if endpoint.has_body else {"changes": {}})}
-        self._query = Query(self.kind)
+        self._query = query_of(self.kind)
 
     def read(self, form: Format, body: bytes, query: bytes, given: list[str]) -> Any:
         if self.has_body:
@@ -170,6 +170,11 @@ class Query:
             needed = [part.name for part in msgspec.structs.fields(self._kind) if part.required]
             missing = [name for name in needed if name not in values]
             raise InvalidRequest(missing[0] if missing else "query", None, "it is needed") from None
+
+
+@cache
+def query_of(kind: type[Struct]) -> Query:
+    return Query(kind)
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:

@@ -129,7 +129,7 @@ def _time(ms: Numbers) -> pa.Array:
 
 
 def _names(word: str, numbers: Numbers) -> pa.Array:
-    names = pa.array([f"{word}-{number}" for number in range(int(numbers.max(initial=0)) + 1)])
+    names = pa.array([f"{word}-{number}" for number in range(int(np.max(numbers, initial=0)) + 1)])
     return names.take(pa.array(numbers))
 
 

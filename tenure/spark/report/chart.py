@@ -363,7 +363,7 @@ def workers(summary: Summary, theme: Theme) -> Figure | None:
         grid,
         cmap=_shade(theme, theme.green),
         vmin=0,
-        vmax=max(grid.max(), 0.01),
+        vmax=max(float(np.max(grid)), 0.01),
         edgecolors="none" if is_long else theme.surface,
         linewidth=0.0 if is_long else 1.5,
         rasterized=is_long,

@@ -26,6 +26,7 @@ from tenure.server.http.protocol import refusal as http_refusal
 from tenure.server.jwt import JwtGate
 from tenure.server.tcp import Door, refusal
 from tenure.store.contract import Store
+from tenure.store.embedded.unix import serve_unix
 
 if TYPE_CHECKING:
     from tenure.lake.carrier import Carrier
@@ -112,7 +113,7 @@ class Server:
             raise Unavailable(f"cannot listen on {path}: {error.strerror}; choose another --unix") from error
         self._unix = path
         gateway = self._gateway(Gateway(self.entrance, door.protocol, refusal))
-        self._listeners.append(await asyncio.get_running_loop().create_unix_server(gateway.protocol, sock=listener))
+        self._listeners.append(await serve_unix(gateway.protocol, listener))
 
     async def _open_http(self) -> None:
         settings = self.settings

@@ -1,8 +1,9 @@
 """What two processes of Tenure say to each other: one struct per operation, MessagePack arrays in frames.
 
 After `Hello` and `Welcome` either side speaks when it likes. A `Call` is answered by a `Reply` or a `Refusal` with its
-number, in any order; `Abort` ends one that waits. A body that is an array cannot be mistaken for a command of the
-public protocol, which is a map.
+number, in any order; `Abort` ends one that waits. A server that stops says `Gone` and refuses what still comes; the
+client sends nothing more, and closes when everything it sent is answered. A body that is an array cannot be mistaken
+for a command of the public protocol, which is a map.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from tenure.core.record import (
 from tenure.wire import value
 from tenure.wire.value import Wire, WireContext
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class Hello(Wire, tag="hello"):
@@ -54,6 +55,10 @@ class Pong(Wire, tag="pong"):
     pass
 
 
+class Gone(Wire, tag="gone"):
+    pass
+
+
 class Reply(Wire, tag="reply"):
     id: int
     body: msgspec.Raw
@@ -71,8 +76,8 @@ encode: Callable[[object], bytes] = _encoder.encode
 read_request: Callable[[bytes], Hello | Call | Abort | Ping] = msgspec.msgpack.Decoder(
     Hello | Call | Abort | Ping
 ).decode
-read_answer: Callable[[bytes], Welcome | Reply | Refusal | Pong] = msgspec.msgpack.Decoder(
-    Welcome | Reply | Refusal | Pong
+read_answer: Callable[[bytes], Welcome | Reply | Refusal | Pong | Gone] = msgspec.msgpack.Decoder(
+    Welcome | Reply | Refusal | Pong | Gone
 ).decode
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tenure
-from tenure.store.embedded import log, service
+from tenure.store.embedded import log, unix
 from tenure.worker.table import Table
 from tenure.worker.worker import cores
 
@@ -59,15 +59,15 @@ def test_data_is_synced(has_full_sync: bool, tmp_path: Path, monkeypatch: pytest
 
 
 def test_socket_with_a_long_name_is_reached_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "DESCRIPTORS", "/nowhere")
+    monkeypatch.setattr(unix, "DESCRIPTORS", "/nowhere")
     path = tmp_path / ("long" * 25) / "socket"
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
-        with service.reachable(str(path)) as name:
+        with unix.reachable(str(path)) as name:
             listener.bind(name)
         listener.listen()
         assert path.exists()
-        with service.reachable(str(path)) as name, socket.socket(socket.AF_UNIX) as client:
+        with unix.reachable(str(path)) as name, socket.socket(socket.AF_UNIX) as client:
             client.connect(name)
 
 

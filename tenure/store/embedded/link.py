@@ -12,7 +12,8 @@ from tenure.core.error import Error, PayloadTooLarge, Unavailable
 from tenure.core.request import Settle
 from tenure.core.state import SETTLE_RELEASE
 from tenure.core.tenant import ANY_TENANT, Context
-from tenure.store.embedded.service import reachable
+from tenure.store.contract import Moved
+from tenure.store.embedded.unix import reachable
 from tenure.wire import value
 from tenure.wire.frame import Frames, frame
 from tenure.wire.limit import CALLS_PER_CONNECTION, HELLO_S
@@ -23,6 +24,7 @@ from tenure.wire.message import (
     Abort,
     Arguments,
     Call,
+    Gone,
     Hello,
     Ping,
     Refusal,
@@ -33,6 +35,7 @@ from tenure.wire.message import (
 )
 
 PING_S = 1.0
+LEAVE_S = 1.0  # for answers to what was sent before the owner stopped
 
 
 class Lost(Exception):
@@ -46,6 +49,7 @@ class Link(asyncio.Protocol):
         self.epoch = 0
         self.ended = asyncio.Event()
         self.is_silent = False
+        self._is_leaving = False
         self._silence = silence
         self._unanswered = 0
         self._frames = Frames()
@@ -104,8 +108,8 @@ class Link(asyncio.Protocol):
         body = msgspec.Raw(VERBS[verb].pack(arguments))
         async with self._places:
             await self._writable.wait()
-            if self._transport is None:
-                raise Lost
+            if self._transport is None or self._is_leaving:
+                raise Moved("the process that owned the file does not serve it any more")
             self._last_id += 1
             id = self._last_id
             future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -149,6 +153,8 @@ class Link(asyncio.Protocol):
             _, future = self._calls.pop(answer.id)
             if not future.done():
                 future.set_exception(value.unpack_error(answer.error))
+        elif isinstance(answer, Gone):
+            self._is_leaving = True
         elif isinstance(answer, Welcome) and not self._welcome.done():
             self.epoch = answer.epoch
             if answer.protocol == PROTOCOL and answer.epoch:
@@ -160,6 +166,8 @@ class Link(asyncio.Protocol):
                         " run the same version in both"
                     )
                 )
+        if self._is_leaving and not self._calls:
+            self.close()
 
     def _ping(self) -> None:
         if self._transport is None:
@@ -175,6 +183,14 @@ class Link(asyncio.Protocol):
     def _send(self, body: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(body))
+
+    def leave(self) -> None:
+        """Take no more calls, and close when those that were sent are answered."""
+        self._is_leaving = True
+        if self._calls:
+            asyncio.get_running_loop().call_later(LEAVE_S, self.close)
+        else:
+            self.close()
 
     def close(self) -> None:
         if self._transport is not None:

@@ -2,17 +2,17 @@
 
 Calls of a connection run side by side. A connection that ends takes its calls with it: what a claim would have been
 given is released at once. A service that stops ends what waits and refuses what is new with `Moved`, which sends the
-caller to the next owner; calls that are being executed are answered first.
+caller to the next owner; calls that are being executed are answered first. What a client sent before it heard of that
+is read and refused as well, so that it knows that nothing was done.
 """
 
 import asyncio
 import logging
 import os
 import socket
-import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -25,6 +25,7 @@ from tenure.core.request import Settle
 from tenure.core.state import SETTLE_RELEASE
 from tenure.core.tenant import ANY_TENANT, Context
 from tenure.store.contract import Moved, Store
+from tenure.store.embedded.unix import reachable, serve_unix
 from tenure.store.repeat import is_sweep, wait_ms_of
 from tenure.wire import value
 from tenure.wire.frame import Frames, frame
@@ -35,6 +36,7 @@ from tenure.wire.message import (
     VERBS,
     Abort,
     Call,
+    Gone,
     Hello,
     Ping,
     Pong,
@@ -46,8 +48,7 @@ from tenure.wire.message import (
 )
 
 BACKLOG = 128
-NAME_BYTES_MAX = 100  # of a socket; systems allow 104 to 108
-DESCRIPTORS = "/proc/self/fd"  # of Linux: folders by their descriptors
+GONE_S = 1.0  # for clients to hear that the service stops, and to close
 FINISH_S = 5.0  # for calls that are being executed when the service stops, and for their answers to be read
 
 log = logging.getLogger("tenure")
@@ -80,7 +81,7 @@ class Service:
             os.chmod(made, 0o600)  # nobody can connect before it listens
             listener.listen(BACKLOG)
             listener.setblocking(False)
-            self._server = await asyncio.get_running_loop().create_unix_server(lambda: _Connection(self), sock=listener)
+            self._server = await serve_unix(lambda: _Connection(self), listener)
             self._inode = os.stat(made).st_ino
             os.rename(made, path)
         except BaseException:
@@ -113,26 +114,6 @@ class Service:
                 os.unlink(self._path)
 
 
-@contextmanager
-def reachable(path: str) -> Iterator[str]:
-    """A name of the path that is short enough for a socket, while the context lasts."""
-    if len(os.fsencode(path)) <= NAME_BYTES_MAX:
-        yield path
-        return
-    folder, name = os.path.split(path)
-    if not os.path.isdir(DESCRIPTORS):
-        with tempfile.TemporaryDirectory(prefix="tenure") as short:
-            link = os.path.join(short, "f")
-            os.symlink(os.path.abspath(folder or "."), link)
-            yield os.path.join(link, name)
-        return
-    handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"{DESCRIPTORS}/{handle}/{name}"
-    finally:
-        os.close(handle)
-
-
 class _Connection(asyncio.Protocol):
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -143,6 +124,7 @@ class _Connection(asyncio.Protocol):
         self._greeted = False
         self._reads = True
         self._transport: asyncio.Transport | None = None
+        self._lost = asyncio.Event()
 
     # What asyncio calls.
 
@@ -154,6 +136,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
+        self._lost.set()
         self._service.connections.discard(self)
         self._backlog.clear()
         for call in self._calls.values():
@@ -268,7 +251,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     async def end(self) -> None:
-        """What waits is ended, what is being executed is answered; then the connection is closed."""
+        """What waits is ended, what is being executed is answered, what still comes is refused."""
         for id in self._waits:
             self._calls[id].cancel()
         if self._calls:
@@ -276,6 +259,11 @@ class _Connection(asyncio.Protocol):
             for call in late:
                 call.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        if self._greeted and self._transport is not None:
+            self._send(encode(Gone()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GONE_S):
+                    await self._lost.wait()
         if self._transport is not None:
             asyncio.get_running_loop().call_later(FINISH_S, self._transport.abort)
             self._transport.close()

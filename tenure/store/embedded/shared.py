@@ -67,6 +67,7 @@ class SharedStore:
         self._store = SqliteStore(path, durability, blobs=blobs)  # opened when this process owns the file
         self._service: Service | None = None
         self._link: Link | None = None
+        self._left: Link | None = None  # the one before, while it is closed
         self._finding: asyncio.Task[None] | None = None  # while it is open and has neither of them
         self._closed = True
         self._session = secrets.token_hex(8)
@@ -172,7 +173,8 @@ class SharedStore:
             await self._store.abandon()  # answers what is under way, or says that it was not done
             await place.stop()
         else:
-            place.close()
+            self._left = place
+            place.leave()
             if place.is_silent:
                 return await self._find_after_silence(place.epoch)
         return await self._find()
@@ -191,9 +193,10 @@ class SharedStore:
             await asyncio.gather(self._finding, return_exceptions=True)
         if self._watching is not None:
             self._watching.cancel()
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        for link in (self._link, self._left):
+            if link is not None:
+                link.close()
+        self._link = self._left = None
         if self._service is not None:
             service, self._service = self._service, None
             await service.stop()

@@ -11,6 +11,7 @@ import pytest
 
 import tenure
 from tenure.client.client import Client
+from tenure.client.loop import LoopThread
 from tenure.client.sync import SyncClient
 from tenure.core.error import JobFailed, JobNotFound, Unavailable
 from tenure.server.config import Settings
@@ -109,3 +110,16 @@ def test_it_has_every_method_of_the_async_one() -> None:
     for name in public - {"close", "as_tenant", "events"}:
         ours, theirs = inspect.signature(getattr(SyncClient, name)), inspect.signature(getattr(Client, name))
         assert list(ours.parameters) == list(theirs.parameters), name
+
+
+def test_loop_in_a_thread_starts_no_others_later() -> None:
+    """From Python 3.12 on none can be started while a program ends, which is when an app closes its store."""
+    thread = LoopThread("test")
+    before = set(threading.enumerate())
+
+    async def work() -> None:
+        await asyncio.gather(*(asyncio.to_thread(sum, [n]) for n in range(50)))
+
+    thread.run(work())
+    assert set(threading.enumerate()) == before
+    thread.stop()

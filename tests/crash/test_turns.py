@@ -47,3 +47,15 @@ async def test_group_that_is_late_is_written_by_the_next_call(tmp_path: Path) ->
     turns, groups = await turns_while_calling(tmp_path / "jobs.db", -3600.0)
     assert turns >= CALLS // 2
     assert groups >= 2
+
+
+async def test_calls_keep_their_order_when_one_of_them_writes_what_is_late(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db", "relaxed")
+    with mock.patch.object(sqlite, "LATE_S", -3600.0):
+        await store.open(START)
+        for _ in range(CALLS):
+            batches = [Batch(Options(), [b"x"]) for _ in range(5)]
+            calls = [asyncio.create_task(store.enqueue(EVERYBODY, batch, START)) for batch in batches]
+            ids = [found.item(0).id for found in await asyncio.gather(*calls)]
+            assert ids == sorted(ids)
+        await store.close()

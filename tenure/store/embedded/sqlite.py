@@ -98,6 +98,8 @@ class SqliteStore(StoreWithHistory):
         self._broken = ""  # why changes are refused
         self._broken_at = 0.0
         self._refused = 0  # changes since then
+        self._entrance = asyncio.Lock()
+        self._admitting = 0  # calls that wait there
         self._is_lost = False  # another process owns the file
         # Positions in the journal: taken from the engine, with the operating system, on disk.
         self._taken = 0
@@ -137,6 +139,7 @@ class SqliteStore(StoreWithHistory):
     async def open(self, now: Now, over: int | None = None) -> None:
         """`over` is the epoch of an owner that hangs and is to be passed over."""
         self._loop = asyncio.get_running_loop()
+        self._entrance = asyncio.Lock()
         try:
             engine = await _in_thread(lambda: self._opened_file(now, over))
             self._shelf = await open_shelf(self._place, self._file, engine, self._all_on_disk)
@@ -296,15 +299,25 @@ class SqliteStore(StoreWithHistory):
         return Now(now.wall_ms, now.elapsed_ms + self._file.elapsed_from, now.left_out_ms + self._file.left_out_from)
 
     async def _admit(self) -> None:
-        if self._is_overdue():
-            self._flush_now()
-            await asyncio.sleep(0)
-        while self._is_full() and not self._broken:
-            with suppress(Unavailable):  # it is said below: nothing was changed yet
-                await self._room()
+        if self._admitting or self._is_overdue() or self._is_full():
+            await self._admit_in_turn()
         if self._broken:
             self._count_refusal()
             raise self._refusal()
+
+    async def _admit_in_turn(self) -> None:
+        """In the order of the calls: whoever comes while another waits here waits behind it."""
+        self._admitting += 1
+        try:
+            async with self._entrance:
+                if self._is_overdue():
+                    self._flush_now()
+                    await asyncio.sleep(0)
+                while self._is_full() and not self._broken:
+                    with suppress(Unavailable):  # the caller says it: nothing was changed yet
+                        await self._room()
+        finally:
+            self._admitting -= 1
 
     def _count_refusal(self) -> None:
         self._refused += 1
@@ -346,6 +359,7 @@ class SqliteStore(StoreWithHistory):
             engine is not None
             and durability in self._prompt_modes
             and not self._broken
+            and not self._admitting
             and engine.is_within(
                 PENDING_BYTES_MAX - self._in_flight_bytes,
                 self._reserved_id - RESERVE // 2,
@@ -360,6 +374,7 @@ class SqliteStore(StoreWithHistory):
             and (not durability or durability == self._mode)
             and not self._is_full()
             and not self._broken
+            and not self._admitting
             and self._shelf is None
             and not self._is_overdue()
         )

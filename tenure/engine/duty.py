@@ -220,8 +220,8 @@ def _abandon(w: World, alarm: Alarm, budget: i64) -> i64:
     for aside in [found for found in q.asides.values() if found.alarm is alarm]:
         aside.alarm = None
         while aside.order.size > 0:
-            job = aside.order.first()
-            due = max(side_of(job).aside_at, aside.asked_at) + ABANDON_MS
+            since, job = aside.oldest()
+            due = max(since, aside.asked_at) + ABANDON_MS
             if due > w.elapsed_ms or touched >= budget:
                 watch_aside(w, q, aside, max(due, w.elapsed_ms))
                 break

@@ -365,7 +365,7 @@ def set_aside(w: World, q: Queue, job: Job) -> None:
     job.place = ASIDE
     side_of(job).aside_at = w.elapsed_ms
     w.journal.touch(job)
-    aside.order.push(job)
+    aside.push(job, w.elapsed_ms)
     if aside.alarm is None:
         watch_aside(w, q, aside, w.elapsed_ms + ABANDON_MS)
     activate_aside(w, q, aside)

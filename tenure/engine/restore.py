@@ -286,7 +286,7 @@ class Restore:
         ready.sort(key=_number_of)
         for at in range(0, len(ready), PORTION):
             for job in ready[at : at + PORTION]:
-                _stand(w, w.queue_of(job), job)
+                _stand(w.queue_of(job), job)
             yield
         ended.sort(key=end_order)
         for at in range(0, len(ended), PORTION):
@@ -553,12 +553,12 @@ def _take_limits(w: World, q: Queue, keys: list[str]) -> list[int]:
     return held
 
 
-def _stand(w: World, q: Queue, job: Job) -> None:
+def _stand(q: Queue, job: Job) -> None:
     """A ready job: in its group, aside, or in line."""
     side = job.side
     group = None if side is None or side.joined == 0 else group_of(q, job)
     if side is not None and side.aside_at > 0:
-        _stand_aside(w, q, job, side)
+        _stand_aside(q, job, side)
         if group is not None:
             group.standing.append(int(job.id))
     elif group is not None:
@@ -569,7 +569,7 @@ def _stand(w: World, q: Queue, job: Job) -> None:
         q.order.push(job)
 
 
-def _stand_aside(w: World, q: Queue, job: Job, side: Side) -> None:
+def _stand_aside(q: Queue, job: Job, side: Side) -> None:
     task = job.spec.options.task
     if q.asides is None:
         q.asides = {}
@@ -578,9 +578,7 @@ def _stand_aside(w: World, q: Queue, job: Job, side: Side) -> None:
         aside = Aside(task)
         q.asides[task] = aside
     job.place = ASIDE
-    aside.order.push(job)
-    if aside.alarm is None:
-        watch_aside(w, q, aside, max(side.aside_at + ABANDON_MS, w.elapsed_ms))
+    aside.push(job, side.aside_at)
 
 
 def _open_queues(w: World) -> None:
@@ -591,9 +589,17 @@ def _open_queues(w: World) -> None:
         if q.groups is not None:
             for group in q.groups.values():
                 let_out(w, q, group)
+        if q.asides is not None:
+            for aside in q.asides.values():
+                aside.since.sort(key=_since)
+                watch_aside(w, q, aside, max(aside.since[0][0] + ABANDON_MS, w.elapsed_ms))
         activate(w, q)
         if is_empty(q) and q.settings is None:
             plan_forgetting(w, q)
+
+
+def _since(entry: tuple[int, Job]) -> int:
+    return entry[0]
 
 
 def _depend(w: World, jobs: list[Job]) -> list[Job]:

@@ -20,6 +20,7 @@ from tenure.engine.world import (
     Limit,
     Queue,
     World,
+    is_aside_since,
 )
 
 
@@ -123,6 +124,8 @@ def _verify_queue(w: World, q: Queue, jobs: list[Job], found: Findings) -> None:
             found.expect(entry.alarm is not None and entry.alarm.live, f"{name}: aside {entry.task} has no alarm")
             _sorted(entry.order.jobs(), f"{name}: aside {entry.task}", found)
             aside.extend(entry.order.jobs())
+            known = {int(one[1].id): one[1] for one in entry.since[entry.head :] if is_aside_since(one)}
+            _same(list(known.values()), entry.order.jobs(), f"{name}: aside {entry.task}, by time", found)
     _same(aside, places.get(ASIDE, []), f"{name}: set aside", found)
     found.expect(q.parked == len(places.get(PARKED, [])), f"{name} counts {int(q.parked)} parked")
     kept: list[Job] = []

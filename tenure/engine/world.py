@@ -20,7 +20,7 @@ from tenure.engine.alarm import DEBOUNCE, HOLDOVER, WAIT, Alarm, Wheel
 from tenure.engine.eventlog import EventLog
 from tenure.engine.holders import Holders
 from tenure.engine.index import Index, Outcomes
-from tenure.engine.job import IdempotencyKey, Job, Spec
+from tenure.engine.job import ASIDE, IdempotencyKey, Job, Spec
 from tenure.engine.journal import Entity, Journal
 from tenure.engine.keys import Keys
 from tenure.engine.line import Line, Members, Order
@@ -35,6 +35,7 @@ SESSION_OPS: Final = 1_024
 WORKER_SILENT_MS: Final = 60_000
 OUTCOMES_MAX: Final = 100_000_000
 CUSTOM_OUTCOMES_MAX: Final = 1_000_000
+LEFT_MAX: Final = 64  # entries of jobs that are not set aside any more
 UNLIMITED: Final = -1
 SPECS_MIN: Final = 256
 
@@ -85,10 +86,29 @@ class Aside:
     def __init__(self, task: str) -> None:
         self.task = task
         self.order = Order()
+        self.since: list[tuple[int, Job]] = []  # when each was set aside, oldest first; some have left
+        self.head: i64 = 0  # of `since`
         self.asked_at: i64 = 0
         self.in_ring: bool = False
         self.ring_turn: i64 = 0
         self.alarm: Alarm | None = None
+
+    def push(self, job: Job, at_ms: i64) -> None:
+        self.order.push(job)
+        self.since.append((int(at_ms), job))
+        if len(self.since) > 2 * self.order.size + LEFT_MAX:
+            self.since = [entry for entry in self.since[self.head :] if is_aside_since(entry)]
+            self.head = 0
+
+    def oldest(self) -> tuple[int, Job]:
+        while not is_aside_since(self.since[self.head]):
+            self.head += 1
+        return self.since[self.head]
+
+
+def is_aside_since(entry: tuple[int, Job]) -> bool:
+    side = entry[1].side
+    return entry[1].place == ASIDE and side is not None and side.aside_at == entry[0]
 
 
 class Ring:

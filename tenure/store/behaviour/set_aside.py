@@ -76,6 +76,20 @@ async def job_of_an_unknown_task_fails_after_an_hour_aside(rig: Rig) -> None:
     assert (event.type, event.cause, event.reason) == ("failed", "abandon", "unknown_task")
 
 
+@behaviour(5, trap=STUCK_UNKNOWN_TASK)
+async def hour_aside_is_each_jobs_own(rig: Rig) -> None:
+    """One with a better place that was set aside later does not keep the others alive."""
+    old = await rig.enqueue(task="b")
+    assert await rig.claim(tasks=["a"]) == []
+    await rig.advance(30 * MINUTE)
+    new = await rig.enqueue(task="b", priority=5)
+    assert await rig.claim(tasks=["a"]) == []
+    await rig.advance(30 * MINUTE)
+    assert (await rig.state(old), await rig.state(new)) == ("failed", "ready")
+    await rig.advance(30 * MINUTE)
+    assert await rig.state(new) == "failed"
+
+
 @behaviour(5)
 async def job_that_nobody_set_aside_is_not_abandoned(rig: Rig) -> None:
     id = await rig.enqueue(task="b")

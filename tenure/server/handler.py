@@ -286,6 +286,7 @@ class Handler:
         """Until all duties are done."""
         while self._duties:
             await asyncio.gather(*self._duties, return_exceptions=True)
+            await asyncio.sleep(0)  # those that were done before leave the set at the loop's next turn
 
     def give_back_soon(self, found: Claimed) -> None:
         _ = self.see_to(self.give_back(found))

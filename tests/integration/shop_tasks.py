@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from django_tasks import TaskContext, task
-
 import tenure
+from tests.integration.either import TaskContext, task
 
 ran: list[Any] = []
 

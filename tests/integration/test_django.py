@@ -11,15 +11,21 @@ from typing import Any
 import pytest
 from django.test.utils import override_settings
 from django.utils import timezone
-from django_tasks import task_backends
-from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist, TaskResultMismatch
-from django_tasks.signals import task_enqueued, task_finished, task_started
 
 import tenure
 from tenure.core.error import InvalidRequest
 from tenure.integration import django
 from tenure.testing import advance_sync, inline, manual, run_all, run_all_sync
 from tests.integration import shop_tasks as tasks
+from tests.integration.either import (
+    InvalidTaskError,
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+    task_backends,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
 
 pytestmark = pytest.mark.usefixtures("both_inline")
 

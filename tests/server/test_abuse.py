@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -104,12 +105,15 @@ async def test_answer_over_the_bound_is_refused_and_the_connection_goes_on(house
 # Depth and counts.
 
 
+TOO_DEEP = 1_100 if sys.version_info < (3, 12) else 20_000  # Python's bound for recursion in C
+
+
 def nested(depth: int, manner: Manner) -> bytes:
     return b"[" * depth + b"]" * depth if manner.is_json else b"\x91" * depth + b"\x90"
 
 
 @each_manner
-@pytest.mark.parametrize("depth", [1_100, 100_000, 4_000_000])
+@pytest.mark.parametrize("depth", [TOO_DEEP, 100_000, 4_000_000])
 async def test_deep_nesting_is_refused_and_the_connection_lives(depth: int, manner: Manner, house: House) -> None:
     talk = await house.talk(manner)
     for field in ("data", "queue", "reqId", "tags", "nothing"):

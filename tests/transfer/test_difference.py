@@ -137,7 +137,7 @@ async def test_job_that_is_gone_and_one_that_came_later_are_named() -> None:
         named = {(each.kind, each.source, each.field): each.note for each in verified.named}
         assert named == {
             ("missing", ids["plain"], ""): "",
-            ("different", ids["raised"], "payload"): "",
+            ("different", ids["raised"], "payload"): "it changed in the new store after it was copied",
             ("extra", ids["unlimited"], ""): "it is not in the old store any more",
             ("missing", later.id, ""): "it came after the copy had read the store",
         }

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -68,7 +69,7 @@ class Caller:
         self._left = min(self._left + (now - self._filled_ms) * self._rate / 1_000, float(self._rate))
         self._filled_ms = now
         if self._left < 1.0:
-            after_ms = int((1.0 - self._left) * 1_000 / self._rate) + 1
+            after_ms = math.ceil((1.0 - self._left) * 1_000 / self._rate)
             raise RateLimited(f"the token {self.name!r}", retry_after_ms=after_ms)
         self._left -= 1.0
 

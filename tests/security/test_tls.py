@@ -30,6 +30,11 @@ CALL_S = 10.0
 Key = ec.EllipticCurvePrivateKey
 
 
+def usage(is_authority: bool) -> x509.KeyUsage:
+    signs, certifies, no = not is_authority, is_authority, False
+    return x509.KeyUsage(signs, no, no, no, no, certifies, certifies, no, no)
+
+
 class Authority:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -51,6 +56,9 @@ class Authority:
             .not_valid_after(now + datetime.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(is_authority, None), critical=True)
             .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+            .add_extension(usage(is_authority), critical=True)
             .sign(self._key, hashes.SHA256())
         )
 

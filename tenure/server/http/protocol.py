@@ -27,6 +27,7 @@ VISIT = "visit"  # in the state of a connection: how it is counted at the entran
 SOCKET = "socket"  # of a WebSocket: a weak reference to its protocol, which refers to that state
 NO_SNIFF = (b"x-content-type-options", b"nosniff")  # on everything: no browser is to guess what an answer is
 HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(:[0-9]{0,5})?")
+CODES = {408: "RequestTimeout", 414: "RequestUriTooLong", 431: "RequestHeaderFieldsTooLarge"}  # else InvalidRequest
 FRAGMENTS_MAX = 1_024  # of one message
 FRAGMENTED = 1009  # the code of the close frame: the message is too big
 
@@ -160,7 +161,7 @@ class Protocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         status = HTTPStatus(self._status)
-        code = "InvalidRequest" if status == 400 else status.phrase.title().replace(" ", "").replace("-", "")
+        code = CODES.get(self._status, "InvalidRequest")
         self.transport.write(last_answer(status, {"error": self._why, "code": code, "detail": {}}))
         self.transport.close()
 

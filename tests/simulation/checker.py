@@ -97,7 +97,7 @@ class Checker:
         self.elapsed = 0
         self.served = 0  # elapsed, without the time in which the owner did not run
         self.left_out = 0
-        self.offset = 0  # of the wall from elapsed time; it follows steps of over a second
+        self.offset = 0  # of the wall from elapsed time, 0 if not known; it follows steps of over a second
         self.found: list[str] = []
 
     def feed(self, record: Record) -> list[str]:
@@ -125,7 +125,7 @@ class Checker:
     def _move_clock(self, record: Record) -> None:
         if record.elapsed < self.elapsed:
             return
-        is_first = self.elapsed == 0
+        is_first = self.offset == 0
         self.wall, self.elapsed = record.wall, record.elapsed
         self.at = max(self.at, self.wall)
         if is_first or abs(self.wall - self.elapsed - self.offset) > STEP_MS:
@@ -731,12 +731,13 @@ class Checker:
 
     def _keep_time(self, story: Story, event: Event) -> None:
         """When the job may start at the earliest."""
-        if event.cause == "due" and self._late(story) < 0:
+        is_ready = event.state == "ready"
+        if (event.cause == "due" or (event.cause == "satisfy" and is_ready)) and self._late(story) < 0:
             self.say(f"job {story.id} became ready {-self._late(story)} ms before its time")
         if event.type == "replayed":
             story.run_at = story.expires_at = story.spent = 0
             self._take_unique(story)
-        elif event.cause in ("due", "promote", "claim"):
+        elif is_ready or event.cause in ("due", "promote", "claim"):  # what is ready stays so, whatever the clock does
             story.run_at, story.is_delayed = 0, False
         elif event.state in ("scheduled", "retrying", "blocked") and event.run_at:
             story.is_delayed = self._is_delayed(story, event)

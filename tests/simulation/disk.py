@@ -51,6 +51,7 @@ class DiskWorld(World):
         self.lost = 0  # steps that a crash took, none of them answered
         self._host.start(self.clock.now())
         self.engine = self._store.engine
+        self.checker.offset = self._offset()
 
     @property
     def _store(self) -> InlineStore:
@@ -167,7 +168,10 @@ class DiskWorld(World):
         now = Now(w.wall_ms, w.elapsed_ms, w.left_out_ms)
         jobs = w.index.scan(0, 1 << 60, w.last_id)
         deadlines = {int(job.id): int(lease_due(w, job.lease)) for job in jobs if job.lease is not None}
-        self.checker.restart(now, int(w.steady_from + w.shift_ms), seq, deadlines)
+        self.checker.restart(now, self._offset(), seq, deadlines)
+
+    def _offset(self) -> int:
+        return int(self.engine._w.steady_from + self.engine._w.shift_ms)
         self.verify()
 
     # What differs on this store.

@@ -41,6 +41,7 @@ class World:
         self.engine = Engine(bytes(random.randrange(256) for _ in range(SECRET_BYTES)), 1, self.clock.now())
         self.trace = Trace()
         self.checker = Checker()
+        self.checker.offset = self.clock.wall - self.clock.elapsed
         self.step = 0
         self.mail: dict[int, object] = {}  # answers to tickets that nobody has fetched yet
         self.history: list[Record] = []  # only when it is to be kept

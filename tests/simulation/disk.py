@@ -169,10 +169,10 @@ class DiskWorld(World):
         jobs = w.index.scan(0, 1 << 60, w.last_id)
         deadlines = {int(job.id): int(lease_due(w, job.lease)) for job in jobs if job.lease is not None}
         self.checker.restart(now, self._offset(), seq, deadlines)
+        self.verify()
 
     def _offset(self) -> int:
         return int(self.engine._w.steady_from + self.engine._w.shift_ms)
-        self.verify()
 
     # What differs on this store.
 

@@ -150,14 +150,6 @@ class Explanation(Timed, frozen=True, kw_only=True):
     earliest: int = 0
 
 
-class WorkerRecord(Timed, frozen=True, kw_only=True):
-    name: str
-    version: str = ""
-    tasks: tuple[str, ...] = ()
-    joined_at: int = 0
-    seen_at: int = 0
-
-
 class StreamItem(Timed, frozen=True):
     offset: int
     at: int

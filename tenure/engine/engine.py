@@ -148,10 +148,6 @@ class Engine:
         w = self._w
         return w.staged_jobs > 0 and w.elapsed_ms - w.loaded_ms <= within_ms
 
-    def clock_step(self) -> tuple[int, int]:
-        """By how many milliseconds the wall clock was last set, and when, in elapsed time; (0, 0) when it never was."""
-        return int(self._w.stepped_ms), int(self._w.stepped_at)
-
     def left_out(self) -> int:
         """How much of the elapsed time does not count for leases, in milliseconds."""
         return int(self._w.left_out_ms)

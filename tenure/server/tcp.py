@@ -124,6 +124,7 @@ class Connection(asyncio.Protocol):
         self._waits: set[object] = set()  # calls that wait for something to happen
         self._names: dict[str, Speech] = {}  # of workers, the last ones
         self._misses = {PUSH: 0, PULL: 0}  # how many in a row were not plain
+        self._refused = 0  # commands that came when the server was stopping
         self.on_admitted: Callable[[], None] | None = None
         self._patience: asyncio.TimerHandle | None = None  # with a peer that has not authenticated
 
@@ -401,6 +402,7 @@ class Connection(asyncio.Protocol):
         if caller is None:
             raise Unauthenticated("say AUTH with a token first")
         if self._door.is_closing:
+            self._refused += 1
             raise stopping()
         handler = self._handler
         now = handler.clock()
@@ -686,7 +688,18 @@ class Connection(asyncio.Protocol):
                 await asyncio.wait_for(self._is_idle.wait(), patience_s)
             except TimeoutError:
                 log.warning("a connection was cut off with %d requests in progress", len(self._calls))
+        await self._refuse_the_rest()
         self._drop()
+
+    async def _refuse_the_rest(self) -> None:
+        """Answer what the peer sent before it could know: closing with bytes unread would reset the connection, and
+        answers that the peer has not read yet would be lost with it."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + limit.LINGER_S
+        seen = -1
+        while seen != self._refused and self._transport is not None and loop.time() < until:
+            seen = self._refused
+            await asyncio.sleep(limit.QUIET_S)
 
 
 def refusal(error: Error) -> bytes:

@@ -14,6 +14,8 @@ CONNECTIONS_MAX: Final = 10_000
 KNOWN_ADDRESSES_MAX: Final = 10_000  # from which somebody authenticated
 AUTH_S: Final[float] = 10.0  # to authenticate, where that is needed, and for the TLS handshake
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX  # answers that a slow reader has not taken yet
+LINGER_S: Final = 1.0  # for commands that come when the server is stopping, of one connection
+QUIET_S: Final = 0.02  # without any, after which it is closed
 HELLO_S: Final = 5.0
 
 # HTTP: heads and addresses, and how long a client may take to send them.

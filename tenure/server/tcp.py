@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, cast
 
 from tenure.client.begun import begin
@@ -125,6 +126,7 @@ class Connection(asyncio.Protocol):
         self._names: dict[str, Speech] = {}  # of workers, the last ones
         self._misses = {PUSH: 0, PULL: 0}  # how many in a row were not plain
         self._refused = 0  # commands that came when the server was stopping
+        self._when_lost: asyncio.Event | None = None  # set by the end of the connection, while the server is stopping
         self.on_admitted: Callable[[], None] | None = None
         self._patience: asyncio.TimerHandle | None = None  # with a peer that has not authenticated
 
@@ -162,6 +164,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
+        if self._when_lost is not None:
+            self._when_lost.set()
         self._end_patience()
         if self._visit is not None:
             self._visit.leave()
@@ -696,10 +700,13 @@ class Connection(asyncio.Protocol):
         answers that the peer has not read yet would be lost with it."""
         loop = asyncio.get_running_loop()
         until = loop.time() + limit.LINGER_S
+        lost = self._when_lost = asyncio.Event()
         seen = -1
         while seen != self._refused and self._transport is not None and loop.time() < until:
             seen = self._refused
-            await asyncio.sleep(limit.QUIET_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limit.QUIET_S):
+                    await lost.wait()
 
 
 def refusal(error: Error) -> bytes:

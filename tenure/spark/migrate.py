@@ -110,6 +110,7 @@ class _Run:
         self._copied = Copied(load_id)
         self._mapping: list[Mapping] = []
         self._bounds = Bounds(0, 0)
+        self._target_event = 0  # the newest of the new store before the copies came in
         self._began_ms = 0
 
     def _with_both(self, work: Callable[[Client, Client], Awaitable[T]]) -> T:
@@ -136,6 +137,7 @@ class _Run:
 
     async def _plan(self, source: Client, target: Client, parts: int) -> _Plan:
         self._bounds = await bounds_of(source)
+        self._target_event = (await as_reader(target, self._tenant).scan_bounds("events")).last
         first = (await source.scan_bounds("jobs")).first
         self._copied.tenants = sorted(await tenants_of(source, self._tenant))
         published: set[str] = set()
@@ -221,9 +223,10 @@ class _Run:
     async def _look_back(self, source: Client, target: Client) -> Since:
         now = await bounds_of(source)
         reader = as_reader(target, self._tenant)
+        newest = (await reader.scan_bounds("jobs")).last
         return Since(
             await changed_jobs(source, self._bounds.event, now.event, self._bounds.job),
-            await changed_copies(reader, (await bounds_of(reader)).job),
+            await changed_copies(reader, 0 if self._copied.is_repeated else self._target_event, 1, newest),
             self._copied.is_repeated,
         )
 

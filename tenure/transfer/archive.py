@@ -257,6 +257,7 @@ class Import:
         self._progress = progress
         self._ids = Ids()
         self._began_ms = 0
+        self._before = 0  # the newest event before the jobs came in, if this run brought them in
 
     async def run(self) -> Imported:
         self._began_ms = self._now_ms()
@@ -271,6 +272,7 @@ class Import:
         except BaseException:
             await stage.drop()
             raise
+        self._before = (await stage.client.scan_bounds("events")).last
         settings = await put_settings(self._client, self._tenant, self._archive.settings)
         report = LoadReport(0, published=True, done=True)
         if stage.rows:
@@ -299,8 +301,7 @@ class Import:
         renamed = self._tenant if self._tenant != manifest.tenant else ""
         view = View(self._ids.get, self._began_ms, renamed)
         target = self._client.as_tenant(self._tenant)
-        newest = (await target.scan_bounds("jobs")).last
-        since = Since(new=await changed_copies(target, newest))
+        since = Since(new=await changed_copies(target, self._before, *self._ids.targets))
         verifier = Verifier(target, self._ids, view, manifest.last_id, since, tell)
         await verifier.run(self._archive.pages())
         found = await read_settings(self._client, self._tenant)

@@ -83,6 +83,7 @@ class Copy:
         self._known = Known()
         self._ids = Ids()
         self._bounds = Bounds(0, 0)
+        self._target_event = 0  # the newest of the new store before the copies came in
         self._result_bytes_max = PAYLOAD_BYTES_DEFAULT
         self._copied = Copied(load_id)
 
@@ -90,6 +91,7 @@ class Copy:
         self._began_ms = self._now_ms()
         self._bounds = await bounds_of(self._source)
         self._result_bytes_max = await payload_bytes_max(self._target)
+        self._target_event = (await as_reader(self._target, self._tenant).scan_bounds("events")).last
         try:
             await self._stage()
             await self._note_changes()
@@ -170,7 +172,7 @@ class Copy:
         now = await bounds_of(self._source)
         since = Since(
             await changed_jobs(self._source, self._bounds.event, now.event, self._bounds.job),
-            await changed_copies(target, (await bounds_of(target)).job),
+            await changed_copies(target, 0 if self._copied.is_repeated else self._target_event, *self._ids.targets),
             self._copied.is_repeated,
         )
         bound = self._ids.last if self._copied.is_repeated else self._bounds.job

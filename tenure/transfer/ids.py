@@ -44,6 +44,11 @@ class Ids:
         return self._targets[at] if at < len(self._sources) and self._sources[at] == source else 0
 
     @property
+    def targets(self) -> tuple[int, int]:
+        """The lowest and the highest of the new ids."""
+        return (min(self._targets), max(self._targets)) if self._targets else (0, 0)
+
+    @property
     def last(self) -> int:
         self._sort()
         return self._sources[-1] if self._sources else 0

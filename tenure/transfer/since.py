@@ -45,17 +45,19 @@ class Since(NamedTuple):
 
 async def changed_jobs(client: Client, after: int, upto: int, last_job: int) -> Changed:
     """Jobs up to `last_job` that have an event in the range, whatever it was."""
-    return await _jobs_of(client, after, upto, last_job, ())
+    return await _jobs_of(client, after, upto, 1, last_job, ())
 
 
-async def changed_copies(client: Client, last_job: int) -> Changed:
-    """Jobs up to `last_job` that have any event but that of their coming in."""
-    events = await client.scan_bounds("events")
-    found = await _jobs_of(client, 0, events.last, last_job, _NOT_COMING_IN)
-    return Changed(found.ids, found.is_complete and events.first <= 1)
+async def changed_copies(client: Client, after: int, first_job: int, last_job: int) -> Changed:
+    """Copies that have any event after that number but that of their coming in. Their ids are in the range; between
+    them there may be jobs that others enqueued."""
+    upto = (await client.scan_bounds("events")).last
+    return await _jobs_of(client, after, upto, first_job, last_job, _NOT_COMING_IN)
 
 
-async def _jobs_of(client: Client, after: int, upto: int, last_job: int, types: Sequence[str]) -> Changed:
+async def _jobs_of(
+    client: Client, after: int, upto: int, first_job: int, last_job: int, types: Sequence[str]
+) -> Changed:
     ids: set[int] = set()
     is_complete = True
     while after < upto and len(ids) < CHANGED_MAX:
@@ -66,6 +68,6 @@ async def _jobs_of(client: Client, after: int, upto: int, last_job: int, types: 
             continue
         if page.rows:
             jobs = memoryview(page.columns["job"]).cast("q")
-            ids.update(job for job in jobs if 0 < job <= last_job)
+            ids.update(job for job in jobs if first_job <= job <= last_job)
         after = page.next
     return Changed(frozenset(ids), is_complete and after >= upto)

@@ -192,3 +192,19 @@ async def test_duty_that_is_just_done_does_not_keep_the_server_from_stopping() -
     async with asyncio.timeout(10):
         await settled
     assert duty.done()
+
+
+async def test_what_comes_while_the_server_stops_is_answered() -> None:
+    """Closed with something unread, the connection would be reset, and answers before it lost."""
+    async with serving() as house:
+        talk = await house.talk(FRAMES)
+        assert await talk.do("PING") == {"ok": True}
+        stopping = asyncio.create_task(house.server.stop())
+        while not house.doors[0].is_closing:
+            await asyncio.sleep(0)
+        for n in range(50):
+            talk.send("PUSH", queue="mail", data=n, reqId=n)
+        answers = [await talk.receive() for _ in range(50)]
+        assert [(answer["reqId"], answer["code"]) for answer in answers] == [(n, "Unavailable") for n in range(50)]
+        assert await talk.ended() == b""
+        await stopping

@@ -98,8 +98,7 @@ class SqliteStore(StoreWithHistory):
         self._broken = ""  # why changes are refused
         self._broken_at = 0.0
         self._refused = 0  # changes since then
-        self._entrance = asyncio.Lock()
-        self._admitting = 0  # calls that wait there
+        self._admitting = 0  # calls that wait at `_entrance`
         self._is_lost = False  # another process owns the file
         # Positions in the journal: taken from the engine, with the operating system, on disk.
         self._taken = 0

@@ -8,7 +8,7 @@ IMAGES ?= 10000
 ROUNDS ?= 3
 CASES ?= 2000
 FUZZ ?= 20
-JOBS ?= 2
+JOBS ?= 3
 ARGS ?=
 BENCH ?= engine durable server http worker load lake spark
 

@@ -10,7 +10,7 @@ CASES ?= 2000
 FUZZ ?= 20
 JOBS ?= 3
 ARGS ?=
-BENCH ?= engine durable server http worker load lake spark
+BENCH ?= engine durable server http worker memory load lake spark
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c

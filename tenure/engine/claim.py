@@ -24,8 +24,7 @@ from tenure.engine.job import LINE, NO_SPEC, NOWHERE, Job, Lease, Spec, payload_
 from tenure.engine.parking import hindrance, hold_back, take
 from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
 from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
-from tenure.engine.session import CLAIM as CLAIM_VERB
-from tenure.engine.session import note
+from tenure.engine.session import note_claim
 from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rotation, Tenant, Waiter, World, join_lane
 
 PASSED_MAX: Final = 1_000  # jobs a step may put elsewhere without leasing them
@@ -586,7 +585,7 @@ def _serve_one(w: World, waiter: Waiter, most: i64) -> i64:
     if got > 0:
         forget_waiter(w, waiter)
         if waiter.op is not None:
-            note(w, waiter.tenant, waiter.op, CLAIM_VERB, answer)
+            note_claim(w, waiter.tenant, waiter.op, answer)
         w.outbox.append((int(waiter.id), answer))
     return got
 

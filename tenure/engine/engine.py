@@ -58,12 +58,12 @@ from tenure.engine.session import (
     CHANGE,
     CLAIM,
     ENQUEUE,
-    NOT_SEEN,
     SETTLE,
     SWEEP,
     look_up,
     look_up_each,
     note,
+    note_claim,
     note_sweep,
     still_leased,
 )
@@ -289,8 +289,7 @@ class Engine:
             raise InvalidRequest("withdraw", True, "it takes the op_id of the claim that is withdrawn")
         if op is not None:
             seen = look_up(w, context.tenant, op, CLAIM)
-            if seen is not NOT_SEEN:
-                assert isinstance(seen, Claimed)
+            if seen is not None:
                 again = still_leased(w, seen)
                 if again is not None and claim.withdraw:
                     release = Settle(SETTLE_RELEASE, again.ids, [again.token] * len(again.ids))
@@ -308,7 +307,7 @@ class Engine:
         if not answer.ids and claim.wait_ms > 0:
             answer.ticket = int(wait(w, claim, tenant, tenants, context.connection, principal, op))
         elif op is not None:
-            note(w, context.tenant, op, CLAIM, answer)
+            note_claim(w, context.tenant, op, answer)
         self._end(budget)
         return answer
 

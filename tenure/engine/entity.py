@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from tenure.core.answer import Answers, Claimed, Outcome
+from tenure.core.answer import Outcome
 from tenure.core.blob import Blob
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
@@ -19,10 +19,21 @@ from tenure.core.request import Batch, Change, Filter
 from tenure.engine import idempotency, journal
 from tenure.engine.clock import clock_fact, on_steady
 from tenure.engine.journal import Entity
-from tenure.engine.session import find_session, tenant_of
+from tenure.engine.session import find_session, pack_ids, tenant_of
 from tenure.engine.specs import options_fact, read_options
 from tenure.engine.staged import Given, Key, numbers
-from tenure.engine.world import OWED_PUBLISH, OWED_SWEEP, Limit, LimitSettings, Owed, Queue, Settings, Tenant, World
+from tenure.engine.world import (
+    OWED_PUBLISH,
+    OWED_SWEEP,
+    Limit,
+    LimitSettings,
+    Owed,
+    Queue,
+    Remembered,
+    Settings,
+    Tenant,
+    World,
+)
 
 Fact = dict[str, object]
 
@@ -186,37 +197,21 @@ def _session_fact(w: World, entity: Entity) -> Fact | None:
             "last_at": int(session.last_at),
         }
     found = session.answers.get(cast("int", entity[2]))
-    return None if found is None else {"answer": _answer_fact(found[0]), "at": found[1], "verb": found[2]}
+    return None if found is None else _remembered_fact(found)
 
 
-def _answer_fact(answer: object) -> Fact:
-    if isinstance(answer, Claimed):
-        return {"token": answer.token, "ids": _ids_fact(answer.ids)}
-    assert isinstance(answer, Answers)
-    other = {} if answer.other is None else answer.other
+def _remembered_fact(remembered: Remembered) -> Fact:
+    fact: Fact = {"verb": remembered.verb, "at": int(remembered.at_ms), "ids": remembered.ids}
+    if remembered.token:
+        return {**fact, "token": remembered.token}
+    other = {} if remembered.other is None else remembered.other
     return {
-        "ids": _ids_fact(answer.ids),
-        "state": answer.state,
-        "count": answer.count,
-        "ticket": answer.ticket,
+        **fact,
+        "state": int(remembered.state),
+        "count": int(remembered.count),
+        "ticket": int(remembered.ticket),
         "other": [[at, *_outcome_fact(outcome)] for at, outcome in other.items()],
     }
-
-
-def _ids_fact(ids: list[int]) -> list[int]:
-    """Runs of ids: first, count, first, count, ..."""
-    runs: list[int] = []
-    for id in ids:
-        if runs and id and runs[-2] + runs[-1] == id:
-            runs[-1] += 1
-        else:
-            runs.append(id)
-            runs.append(1)
-    return runs
-
-
-def read_ids(fact: object) -> list[int]:
-    return numbers(cast("list[int]", fact))
 
 
 def _outcome_fact(outcome: Outcome) -> list[object]:
@@ -229,7 +224,15 @@ def _error_fields(error: Error) -> Fact:
     return {name: value if isinstance(value, (str, int)) else repr(value) for name, value in error.fields.items()}
 
 
-def read_answers(fact: Fact) -> Answers:
+def read_remembered(fact: Fact) -> Remembered:
+    if "answer" in fact:  # as older builds wrote it
+        answer = cast("Fact", fact["answer"])
+        ids = pack_ids(numbers(cast("list[int]", answer["ids"])))
+        fact = {"ticket": 0, **answer, "ids": ids, "at": fact["at"], "verb": fact.get("verb", "")}
+    token = cast("bytes", fact.get("token", b""))
+    remembered = Remembered(str(fact["verb"]), cast("int", fact["at"]), cast("bytes", fact["ids"]), token)
+    if token:
+        return remembered
     other: dict[int, Outcome] = {}
     for row in cast("list[list[object]]", fact["other"]):
         at, id, state, duplicate, replaced, run_at, said = row
@@ -240,13 +243,11 @@ def read_answers(fact: Fact) -> Answers:
         other[cast("int", at)] = Outcome(
             cast("int", id), cast("int", state), bool(duplicate), bool(replaced), cast("int", run_at), error
         )
-    return Answers(
-        read_ids(fact["ids"]),
-        cast("int", fact["state"]),
-        other or None,
-        cast("int", fact["count"]),
-        cast("int", fact.get("ticket", 0)),
-    )
+    remembered.state = cast("int", fact["state"])
+    remembered.other = other or None
+    remembered.count = cast("int", fact["count"])
+    remembered.ticket = cast("int", fact["ticket"])
+    return remembered
 
 
 def _key_of_queue_fact(w: World, entity: Entity) -> Fact | None:

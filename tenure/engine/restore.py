@@ -13,7 +13,6 @@ import msgspec
 from mypy_extensions import i64
 
 from tenure.core import bound, dependency
-from tenure.core.answer import Answers, Claimed
 from tenure.core.clock import Now
 from tenure.core.packed import Packed
 from tenure.core.record import StreamItem
@@ -26,7 +25,7 @@ from tenure.engine import entity, idempotency, journal
 from tenure.engine.alarm import Alarm
 from tenure.engine.blob import hold, hold_of_job, hold_of_load, sweep_blob
 from tenure.engine.bundle import Bundle
-from tenure.engine.clock import move_clock, note_gap, on_elapsed, restore_clock, shown_lease_until
+from tenure.engine.clock import move_clock, note_gap, on_elapsed, restore_clock
 from tenure.engine.code import Cursor
 from tenure.engine.configure import configure
 from tenure.engine.dependent import judge
@@ -44,7 +43,7 @@ from tenure.engine.place import ABANDON_MS, group_of, let_out, side_of, wait_for
 from tenure.engine.redo import Sections
 from tenure.engine.removal import end_order, is_empty, keep_again, plan_forgetting, remove
 from tenure.engine.ring import activate
-from tenure.engine.session import CHANGE, SWEEP, add_session, find_session, tenant_of
+from tenure.engine.session import add_session, find_session, tenant_of
 from tenure.engine.staged import Key
 from tenure.engine.world import (
     OWED_CAP,
@@ -54,6 +53,7 @@ from tenure.engine.world import (
     Holdover,
     Owed,
     Queue,
+    Remembered,
     Session,
     Window,
     World,
@@ -76,7 +76,7 @@ class Restore:
         self._quoted_fact: Fact | None = None  # the chunk that was read last
         self._quoted: Batch | None = None
         self._unheard: dict[int, int] = {}  # jobs that have output and were nowhere when it was read
-        self._sweeping: dict[int, tuple[Answers, journal.Entity]] = {}  # remembered operations that go on
+        self._sweeping: dict[int, tuple[Remembered, journal.Entity]] = {}  # remembered operations that go on
         # Of the last record.
         self.wall_ms: i64 = 0
         self.at_ms: i64 = 0
@@ -460,14 +460,10 @@ class Restore:
         session = find_session(self._w, tenant_of(str(name[1])), str(name[1]))
         if session is None:
             return
-        said = cast("Fact", fact["answer"])
-        answer: object = _restore_claimed(self._w, said) if "token" in said else entity.read_answers(said)
-        if isinstance(answer, Answers) and answer.ticket:
-            self._sweeping[answer.ticket] = (answer, name)
-        verb = str(fact.get("verb", ""))
-        if verb == CHANGE and isinstance(answer, Answers) and not answer.ids:
-            verb = SWEEP  # older builds wrote both alike
-        session.answers[cast("int", name[2])] = (answer, cast("int", fact["at"]), verb)
+        remembered = entity.read_remembered(fact)
+        if remembered.ticket:
+            self._sweeping[int(remembered.ticket)] = (remembered, name)
+        session.answers[cast("int", name[2])] = remembered
 
     def _restore_owed(self) -> None:
         w = self._w
@@ -681,23 +677,3 @@ def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
     q.windows[key] = window
     if not window.trailing:
         w.elapsed.add(window)
-
-
-def _restore_claimed(w: World, fact: Fact) -> Claimed:
-    """Of a remembered claim only what is still leased matters, and the jobs themselves know the rest."""
-    claimed = Claimed(cast("bytes", fact["token"]))
-    for id in entity.read_ids(fact["ids"]):
-        job = w.index.get(id)
-        if job is None or job.lease is None or job.lease.token != claimed.token:
-            continue
-        if job.side is not None and job.side.payload_blob is not None:
-            claimed.add_blob(len(claimed.ids), job.side.payload_blob)
-        claimed.ids.append(id)
-        claimed.payloads.append(job.payload)
-        claimed.options.append(job.spec.options)
-        claimed.tenants.append(job.spec.tenant_name)
-        claimed.attempts.append(int(job.attempt))
-        claimed.lease_until.append(int(shown_lease_until(w, job.lease)))
-        claimed.lease_ms.append(int(job.lease.length_ms))
-        claimed.extras.append(None if job.side is None else job.side.extras)
-    return claimed

@@ -1,18 +1,24 @@
 """Operation ids: a repeated request is answered as the first time, not executed again.
 
-A session remembers the answers of its last 1,024 operations, each for 120 s. A counter that is older than what is
+A session remembers the answers of its last 1,024 operations, each for 120 s, without payloads: a client that claims
+thousands of jobs at once is not to keep them in memory. A counter that is older than what is
 remembered is refused: it may have been executed, and nobody knows its answer any more. To be able to say so, the
 session itself, without its answers, is remembered for a day after its last operation.
 """
 
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
 from tenure.core.answer import Answers, Claimed
+from tenure.core.bound import ID_MAX
 from tenure.core.error import InvalidRequest
 from tenure.core.state import RUNNING
 from tenure.core.tenant import OpId
 from tenure.engine import journal
 from tenure.engine.alarm import SESSION, Alarm
 from tenure.engine.clock import lease_due, shown_lease_until
-from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Owed, Session, World
+from tenure.engine.code import Cursor, put
+from tenure.engine.world import SESSION_KEPT_MS, SESSION_MS, SESSION_OPS, Owed, Remembered, Session, World
 
 ENQUEUE = "enqueue"
 CLAIM = "claim"
@@ -23,15 +29,9 @@ SWEEP = "change by filter"
 SESSION_CHARS_MAX = 128
 
 
-class NotSeen:
-    """The operation is new."""
-
-
-NOT_SEEN = NotSeen()
-
-
-def look_up(w: World, tenant: str, op: OpId, verb: str) -> object:
-    """The first answer, or NOT_SEEN. An id that named another verb's operation is refused: it answers nothing here."""
+def look_up(w: World, tenant: str, op: OpId, verb: str) -> Remembered | None:
+    """What is remembered of the operation. An id that named another verb's operation is refused: it answers nothing
+    here."""
     if op.counter < 1:
         raise InvalidRequest("op_id", op.counter, "its counter must be 1 or more")
     if not 0 < len(op.session) <= SESSION_CHARS_MAX:
@@ -39,33 +39,47 @@ def look_up(w: World, tenant: str, op: OpId, verb: str) -> object:
     name = f"{tenant}\n{op.session}"
     session = find_session(w, tenant, name)
     if session is None:
-        return NOT_SEEN
+        return None
     _trim(w, name, session)
     found = session.answers.get(op.counter)
     if found is not None:
-        if found[2] and found[2] != verb:
+        if found.verb and found.verb != verb:
             raise InvalidRequest(
-                "op_id", op.counter, f"it named an operation of {found[2]}; take a new counter for every operation"
+                "op_id", op.counter, f"it named an operation of {found.verb}; take a new counter for every operation"
             )
-        return found[0]
+        return found
     if op.counter <= session.forgotten or op.counter <= session.newest - SESSION_OPS:
         raise InvalidRequest("op_id", op.counter, "it is too old to be repeated; ask for the state of the job instead")
-    return NOT_SEEN
+    return None
 
 
 def look_up_each(w: World, tenant: str, op: OpId, verb: str, count: int) -> Answers | None:
     """The first answer of an operation that is answered item by item; it had as many items, or it was another one."""
     seen = look_up(w, tenant, op, verb)
-    if seen is NOT_SEEN:
+    if seen is None:
         return None
-    assert isinstance(seen, Answers)
-    if len(seen.ids) != count:
-        rule = f"it named an operation on {len(seen.ids)} jobs, not {count}; take a new counter for every operation"
+    ids = unpack_ids(seen.ids)
+    if len(ids) != count:
+        rule = f"it named an operation on {len(ids)} jobs, not {count}; take a new counter for every operation"
         raise InvalidRequest("op_id", op.counter, rule)
-    return seen
+    return Answers(ids, int(seen.state), seen.other, int(seen.count), int(seen.ticket))
 
 
-def note(w: World, tenant: str, op: OpId, verb: str, answer: object) -> None:
+def note(w: World, tenant: str, op: OpId, verb: str, answers: Answers) -> Remembered:
+    remembered = Remembered(verb, w.elapsed_ms, pack_ids(answers.ids), b"")
+    remembered.state = answers.state
+    remembered.other = answers.other
+    remembered.count = answers.count
+    remembered.ticket = answers.ticket
+    _remember(w, tenant, op, remembered)
+    return remembered
+
+
+def note_claim(w: World, tenant: str, op: OpId, claimed: Claimed) -> None:
+    _remember(w, tenant, op, Remembered(CLAIM, w.elapsed_ms, pack_ids(claimed.ids), claimed.token))
+
+
+def _remember(w: World, tenant: str, op: OpId, remembered: Remembered) -> None:
     name = f"{tenant}\n{op.session}"
     session = find_session(w, tenant, name)
     if session is None:
@@ -76,7 +90,7 @@ def note(w: World, tenant: str, op: OpId, verb: str, answer: object) -> None:
     session.last_at = w.elapsed_ms
     session.newest = max(session.newest, op.counter)
     session.answers.pop(op.counter, None)  # a claim made anew is the newest again
-    session.answers[op.counter] = (answer, int(w.elapsed_ms), verb)
+    session.answers[op.counter] = remembered
     w.journal.mark((journal.SESSION, name))
     w.journal.mark((journal.OPERATION, name, op.counter))
     if len(session.answers) > SESSION_OPS:
@@ -85,18 +99,49 @@ def note(w: World, tenant: str, op: OpId, verb: str, answer: object) -> None:
         w.journal.mark((journal.OPERATION, name, counter))
 
 
+def pack_ids(ids: list[int]) -> bytes:
+    """As runs of varints: the first id and how many follow one another. 0 and what no job can have is 0, once each."""
+    out = BytesWriter()
+    first: i64 = 0
+    count: i64 = 0
+    for given in ids:
+        id: i64 = given if 0 < given <= ID_MAX else 0
+        if count > 0 and first > 0 and id == first + count:
+            count += 1
+            continue
+        if count > 0:
+            put(out, first)
+            put(out, count)
+        first = id
+        count = 1
+    if count > 0:
+        put(out, first)
+        put(out, count)
+    return out.getvalue()
+
+
+def unpack_ids(packed: bytes) -> list[int]:
+    ids: list[int] = []
+    cursor = Cursor(packed, 0)
+    end: i64 = len(packed)
+    while cursor.pos < end:
+        first: i64 = cursor.number()
+        count: i64 = cursor.number()
+        ids.extend(range(int(first), int(first + count)))
+    return ids
+
+
 def note_sweep(w: World, tenant: str, op: OpId, owed: Owed) -> None:
     """A change by filter goes on after its step: until it is done, its repeat is told to wait for the same ticket."""
-    answers = Answers([], -1, None, 0, int(owed.id))
-    owed.noted = (answers, (journal.OPERATION, f"{tenant}\n{op.session}", op.counter))
-    note(w, tenant, op, SWEEP, answers)
+    remembered = note(w, tenant, op, SWEEP, Answers([], -1, None, 0, int(owed.id)))
+    owed.noted = (remembered, (journal.OPERATION, f"{tenant}\n{op.session}", op.counter))
 
 
 def sweep_done(w: World, owed: Owed) -> None:
     if owed.noted is not None:
-        answers, operation = owed.noted
-        answers.count = int(owed.count)
-        answers.ticket = 0
+        remembered, operation = owed.noted
+        remembered.count = owed.count
+        remembered.ticket = 0
         w.journal.mark(operation)
 
 
@@ -148,7 +193,7 @@ def forget_session(w: World, name: str) -> None:
 def _trim(w: World, name: str, session: Session) -> None:
     while session.answers:
         counter = next(iter(session.answers))
-        if w.elapsed_ms - session.answers[counter][1] < SESSION_MS:
+        if w.elapsed_ms - session.answers[counter].at_ms < SESSION_MS:
             return
         del session.answers[counter]
         session.forgotten = max(session.forgotten, counter)
@@ -156,26 +201,22 @@ def _trim(w: World, name: str, session: Session) -> None:
         w.journal.mark((journal.OPERATION, name, counter))
 
 
-def still_leased(w: World, claimed: Claimed) -> Claimed | None:
-    """A repeated claim: the same leases as far as they live; None when none does."""
-    again = Claimed(claimed.token)
-    for at in range(len(claimed.ids)):
-        job = w.index.get(claimed.ids[at])
-        if job is None or job.state != RUNNING or job.lease is None or job.lease.token != claimed.token:
+def still_leased(w: World, seen: Remembered) -> Claimed | None:
+    """A repeated claim: the same leases as far as they live, with the jobs as they are now; None when none does."""
+    again = Claimed(seen.token)
+    for id in unpack_ids(seen.ids):
+        job = w.index.get(id)
+        if job is None or job.state != RUNNING or job.lease is None or job.lease.token != seen.token:
             continue
-        again.ids.append(claimed.ids[at])
-        blob = None if job.side is None else job.side.payload_blob
-        if blob is not None or (claimed.blobs is not None and at in claimed.blobs):
-            # As it is now: what the blob store had then may be gone.
-            again.payloads.append(job.payload)
-            if blob is not None:
-                again.add_blob(len(again.ids) - 1, blob)
-        else:
-            again.payloads.append(claimed.payloads[at])
-        again.options.append(claimed.options[at])
-        again.tenants.append(claimed.tenants[at])
-        again.attempts.append(claimed.attempts[at])
+        side = job.side
+        if side is not None and side.payload_blob is not None:
+            again.add_blob(len(again.ids), side.payload_blob)
+        again.ids.append(id)
+        again.payloads.append(job.payload)
+        again.options.append(job.spec.options)
+        again.tenants.append(job.spec.tenant_name)
+        again.attempts.append(int(job.attempt))
         again.lease_until.append(int(shown_lease_until(w, job.lease)))
         again.lease_ms.append(max(int(lease_due(w, job.lease) - w.served_ms), 0))
-        again.extras.append(claimed.extras[at])
+        again.extras.append(None if side is None else side.extras)
     return again if again.ids else None

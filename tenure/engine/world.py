@@ -8,7 +8,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from tenure.core import bound
-from tenure.core.answer import Answers
+from tenure.core.answer import Outcome
 from tenure.core.error import Overloaded
 from tenure.core.job import Options
 from tenure.core.limit import Bucket, Rate
@@ -381,14 +381,29 @@ class Tenant:
         self.held_over: i64 = 0
 
 
+class Remembered:
+    """The answer of an operation, in as few bytes as it takes to give it again. Of a claim that is its token and its
+    ids: the jobs that are still leased know the rest, and those that are not are not claimed again."""
+
+    def __init__(self, verb: str, at_ms: i64, ids: bytes, token: bytes) -> None:
+        self.verb = verb
+        self.at_ms: i64 = at_ms  # elapsed
+        self.ids = ids  # see engine.session.pack_ids
+        self.token = token  # empty but for claims
+        self.state: i64 = -1
+        self.other: dict[int, Outcome] | None = None
+        self.count: i64 = 0
+        self.ticket: i64 = 0  # of a sweep that goes on
+
+
 class Session:
-    """The last operations of one client, by counter, with their answers."""
+    """The last operations of one client, by counter."""
 
     def __init__(self, number: i64) -> None:
         self.number: i64 = number
         self.newest: i64 = 0
         self.forgotten: i64 = 0  # the newest counter whose answer is not remembered any more
-        self.answers: OrderedDict[int, tuple[object, int, str]] = OrderedDict()  # counter -> answer, elapsed, verb
+        self.answers: OrderedDict[int, Remembered] = OrderedDict()
         self.last_at: i64 = 0
 
 
@@ -441,7 +456,7 @@ class Owed:
         self.count: i64 = 0
         self.batches: list[Batch] = []
         self.next_elapsed: i64 = 0  # a slowed sweep waits until then
-        self.noted: tuple[Answers, Entity] | None = None  # what a repeat of the sweep's request is answered
+        self.noted: tuple[Remembered, Entity] | None = None  # what a repeat of the sweep's request is answered
 
 
 NO_LANE: Final = Lane("")

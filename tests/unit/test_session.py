@@ -1,12 +1,19 @@
 """Operations that outlive their engine: a change by filter that was going on when it was lost."""
 
+import sys
+
+import pytest
+
 from tenure.core.answer import Answers
+from tenure.core.bound import ID_MAX, make_claim
 from tenure.core.clock import Now
 from tenure.core.job import Options
-from tenure.core.request import CANCEL, Batch, Change, Filter
+from tenure.core.request import CANCEL, REMOVE, Batch, Change, Filter, Settle
+from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context, OpId
 from tenure.engine.engine import Engine
 from tenure.engine.restore import Restore
+from tenure.engine.session import pack_ids, unpack_ids
 
 SECRET = b"s" * 32
 NOW = Now(1_800_000_000_000, 5_000)
@@ -35,9 +42,12 @@ def test_repeat_of_a_sweep_after_a_restart_waits_for_it_and_answers_its_count() 
     engine = restarted(records, engine)
     again = cancel_all(engine)
     assert again.ticket == first.ticket > 0
-    while again.ticket:
+    for _ in range(JOBS):
         engine.tick(NOW)
-    assert (again.count, engine.drain_outbox()) == (JOBS, [(first.ticket, JOBS)])
+        again = cancel_all(engine)
+        if not again.ticket:
+            break
+    assert (again.ticket, again.count, engine.drain_outbox()) == (0, JOBS, [(first.ticket, JOBS)])
     records.append(engine.take())
     late = cancel_all(restarted(records, engine))
     assert (late.ticket, late.count) == (0, JOBS)
@@ -46,6 +56,34 @@ def test_repeat_of_a_sweep_after_a_restart_waits_for_it_and_answers_its_count() 
 def push(engine: Engine, tenant: str, session: int, counter: int = 1) -> int:
     op = OpId(f"s{session}", counter)
     return engine.enqueue(Context(tenant, op=op), Batch(Options(), [b"x"]), NOW).ids[0]
+
+
+def test_remembered_claim_keeps_no_payload() -> None:
+    """A client that claims by the thousand has a thousand claims remembered, for two minutes."""
+    engine = Engine(SECRET, 1, NOW)
+    payload = bytes(range(200))
+    engine.enqueue(Context("acme"), Batch(Options(), [payload]), NOW)
+    held = sys.getrefcount(payload)
+    claim = make_claim(("default",), 1)
+    claimed = engine.claim(ASKED, claim, NOW)
+    again = engine.claim(ASKED, claim, NOW)
+    assert (again.ids, again.payloads, again.token) == (claimed.ids, [payload], claimed.token)
+    complete = Settle(SETTLE_COMPLETE, claimed.ids, [claimed.token])
+    assert engine.settle(Context("acme"), complete, NOW).errors() == {}
+    engine.change(Context("acme"), Change(REMOVE, claimed.ids), NOW)
+    del claimed, again
+    assert sys.getrefcount(payload) < held
+    assert len(engine._w.sessions["acme"]["acme\ns"].answers) == 1
+
+
+@pytest.mark.parametrize(
+    "ids", [[], [7], [0, 0, 1, 2, 3, 0, 9, 8], list(range(500, 1_500)), [ID_MAX - 1, ID_MAX], list(range(2, 3_000, 2))]
+)
+def test_ids_are_remembered_in_few_bytes(ids: list[int]) -> None:
+    packed = pack_ids(ids)
+    assert unpack_ids(packed) == ids
+    assert len(packed) <= 9 * len(ids)
+    assert unpack_ids(pack_ids([*ids, -1, 2**70])) == [*ids, 0, 0]
 
 
 def test_sessions_of_a_tenant_push_out_none_of_another() -> None:

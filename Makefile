@@ -59,7 +59,7 @@ $(BIN)/ruff check .
 $(BIN)/mypy
 endef
 
-.PHONY: help setup compile run demo test java check format bench model simulate kill share crash damage fuzz spark-faults lock proto dist clean FORCE
+.PHONY: help setup compile run demo test java check format bench model simulate kill share crash damage fuzz golden spark-faults lock proto dist clean FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -142,6 +142,9 @@ damage: setup compile ## Harm files in many ways and open them, on the compiled 
 
 fuzz: setup compile ## Send bent and broken messages, and requests made after the API's description (FUZZ=20 times those of make test)
 	@export TENURE_FUZZ=$(FUZZ); $(call with_compiled,$(BIN)/python -m pytest $(SIDE_BY_SIDE) -o timeout=7200 $(FUZZED) $(ARGS))
+
+golden: setup compile ## Record anew what goes over the wire and what the simulation sees; git diff shows what has changed
+	@$(call with_compiled,$(BIN)/python -m tests.golden --jobs $(JOBS) $(ARGS))
 
 spark-faults: setup compile java ## Let nodes and executors of a Spark cluster die at work, on the compiled build (ROUNDS=3)
 	@$(call with_compiled,$(BIN)/python -m tests.spark.faults --rounds $(ROUNDS) $(ARGS))

@@ -28,12 +28,11 @@ from tenure.core.state import SETTLE_COMPLETE
 from tenure.core.tenant import Context
 from tenure.engine import engine as engine_module
 from tenure.engine.engine import Engine
-from tenure.engine.enqueue import BUNDLE_MIN
 from tenure.server.collector import Collector
 
 SECRET = bytes(range(32))
 PAYLOAD = b"x" * 64
-FEW = BUNDLE_MIN - 1  # jobs of a batch that are made at once
+FEW = 15  # jobs of a batch that are made at once: fewer than engine.run.BUNDLE_MIN
 ME = Context()
 EVERYONE = Context(tenants=("*",))
 OPTIONS = Options()

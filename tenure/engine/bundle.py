@@ -17,9 +17,19 @@ from tenure.engine.job import BUNDLED, LINE, Job, Spec
 
 class Bundle:
     def __init__(
-        self, spec: Spec, batch: Batch, row: i64, first: i64, count: i64, number: i64, at_ms: i64, is_stored: bool
+        self,
+        spec: Spec,
+        batch: Batch,
+        row: i64,
+        first: i64,
+        count: i64,
+        number: i64,
+        at_ms: i64,
+        keys_until: i64,
+        is_stored: bool,
     ) -> None:
-        """Rows of the batch from `row` on, as jobs from the id `first` on, with ready numbers from `number` on.
+        """Rows of the batch from `row` on, as jobs from the id `first` on, with ready numbers from `number` on. They
+        hold their idempotency keys until `keys_until`.
         `is_stored`: that they are there is in the journal, or will be in its next record whatever becomes of them, and
         a job of it is not dirty."""
         self.spec = spec
@@ -29,6 +39,7 @@ class Bundle:
         self.count: i64 = count
         self.number: i64 = number
         self.at_ms: i64 = at_ms
+        self.keys_until: i64 = keys_until
         self.is_stored: bool = is_stored
         self.left: i64 = count  # to be made
 
@@ -52,7 +63,7 @@ class Bundle:
         keys = self.batch.keys
         if keys is not None and keys[row]:
             job.key = keys[row]
-            job.key_until = self.at_ms + spec.options.idempotency_ttl_ms
+            job.key_until = self.keys_until
         return job
 
     def pack(self) -> Packed:

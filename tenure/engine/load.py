@@ -16,10 +16,12 @@ from tenure.engine.alarm import LOAD, Alarm
 from tenure.engine.blob import hold_all, let_go_all, let_go_of_load
 from tenure.engine.check import check_content
 from tenure.engine.clock import on_elapsed
-from tenure.engine.enqueue import enqueue_one, spec_of_run, take_bundle, take_run
+from tenure.engine.enqueue import enqueue_one
 from tenure.engine.past import bring_in, check_pasts
 from tenure.engine.room import keep_room, overload_by
-from tenure.engine.staged import Given, Key, Measured, Share, Staged, numbers, shares_of
+from tenure.engine.rows import Rows
+from tenure.engine.run import admit_run, spec_of_run
+from tenure.engine.staged import Given, Key, Share, Staged, numbers, shares_of
 from tenure.engine.world import DAY_MS, HOUR_MS, OWED_PUBLISH, Owed, World
 
 PUBLISHED_MS = 7 * DAY_MS
@@ -88,7 +90,7 @@ def _stage(w: World, tenant: str, request: Load) -> LoadReport:
         let_go_all(w, staged.chunks[key].payloads)
     staged.chunks[key] = batch
     staged.kept[key] = shares
-    staged.measured[key] = Measured(batch)
+    staged.measured[key] = Rows(batch).measure()
     _rest(batch)
     w.journal.mark((journal.LOAD, tenant, request.load_id))
     w.journal.mark((journal.CHUNK, tenant, request.load_id, *key))
@@ -268,11 +270,8 @@ def let_in_run(w: World, staged: Staged, key: Key, batch: Batch, at: i64, most: 
         return 0
     before: i64 = w.last_id
     end: i64 = min(len(batch.payloads), at + most)
-    if spec.options.lifo:
-        count = take_run(w, spec, batch, at, end, [])
-    else:
-        chunk = (journal.CHUNK, staged.tenant, staged.load_id, *key)
-        count = take_bundle(w, spec, batch, staged.measure(key), at, end, chunk)
+    chunk = (journal.CHUNK, staged.tenant, staged.load_id, *key)
+    count = admit_run(w, spec, staged.rows_of(key), at, end, chunk)
     if count > 0:
         staged.is_quoted = True
         staged.given_of(key).add_run(int(before + 1), int(count))

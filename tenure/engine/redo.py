@@ -160,7 +160,7 @@ def _take_bundles(journal: Journal, out: BytesWriter) -> None:
     journal.bundles = []
     said: list[list[object]] = []
     for chunk, bundle in bundles:
-        numbers = (bundle.row, bundle.count, bundle.first, bundle.number, bundle.at_ms)
+        numbers = (bundle.row, bundle.count, bundle.first, bundle.number, bundle.at_ms, bundle.keys_until)
         said.append([list(chunk), *[int(number) for number in numbers]])
         _note_bundle(journal, bundle)
     out.write(_pack(said))

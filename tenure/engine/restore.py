@@ -153,7 +153,7 @@ class Restore:
     def _read_bundle(self, chunk: journal.Entity, numbers: list[int]) -> None:
         """Rows of a chunk as jobs."""
         w = self._w
-        row, count, first, number, at_ms = numbers
+        row, count, first, number, at_ms, keys_until = numbers
         fact = self._entities.get(chunk)
         if fact is None:
             self._note_unsaved(first, count)
@@ -165,7 +165,7 @@ class Restore:
         assert batch is not None
         w.tenant(str(chunk[1])).queues_max = 1 << 60  # what was accepted is taken back, whatever the bound is now
         spec = w.spec(str(chunk[1]), batch.options)
-        self._let_in(Bundle(spec, batch, row, first, count, number, at_ms, True))
+        self._let_in(Bundle(spec, batch, row, first, count, number, at_ms, keys_until, True))
 
     def _read_batches(self, data: bytes) -> None:
         cursor = Cursor(data, 0)
@@ -180,7 +180,7 @@ class Restore:
             is_compressed = cursor.number() == 1
             content = cursor.blob()
             packed = Packed(content, cursor.blob(), is_compressed, gap)
-            self._let_in(Bundle(spec, Batch(spec.options, packed), 0, first, count, number, at_ms, True))
+            self._let_in(Bundle(spec, Batch(spec.options, packed), 0, first, count, number, at_ms, 0, True))
             left -= 1
 
     def _let_in(self, bundle: Bundle) -> None:

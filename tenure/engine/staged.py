@@ -1,15 +1,12 @@
 """Loads as they are kept: what was staged, and what became of it."""
 
-from typing import cast
-
-from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from tenure.core.blob import Blob
-from tenure.core.packed import Packed, Texts
+from tenure.core.packed import Packed
 from tenure.core.request import Batch
 from tenure.engine.alarm import Alarm
-from tenure.engine.holders import code_of
+from tenure.engine.rows import Rows
 
 Key = tuple[int, str, int]  # part, writing, chunk
 
@@ -35,57 +32,6 @@ class Given:
         self.rows += count
         _extend(self.ids, first, count)
         _extend(self.sources, 0, count)
-
-
-class Measured:
-    """What letting rows of a chunk in asks of each of them. It is taken when the chunk is staged, and its rows are at
-    hand: to fetch each of them from memory again takes longer than all the rest."""
-
-    def __init__(self, batch: Batch) -> None:
-        payloads = batch.payloads
-        self._packed: Packed | None = payloads if isinstance(payloads, Packed) else None
-        self._sizes: vec[i64] = _sizes_of(batch)  # -1 when the payload is not here; none when they are packed
-        self.codes: vec[i64] = _codes_of(batch)  # of the key, 0 when there is none; no codes when no row has one
-
-    def size(self, at: i64) -> i64:
-        """Of the payload in that row; -1 when it is not here."""
-        packed = self._packed
-        return self._sizes[at] if packed is None else packed.size(at)
-
-    def fitting(self, first: i64, end: i64, most: i64) -> i64:
-        """The first row whose payload is not here, or has more than so many bytes; else the end."""
-        packed = self._packed
-        if packed is not None and packed.longest <= most:
-            return end
-        at: i64 = first
-        while at < end and 0 <= self.size(at) <= most:
-            at += 1
-        return at
-
-
-def _sizes_of(batch: Batch) -> vec[i64]:
-    if isinstance(batch.payloads, Packed):
-        return vec[i64]()
-    payloads: list[object] = cast("list[object]", batch.payloads)
-    sizes: vec[i64] = vec[i64](capacity=len(payloads))
-    for payload in payloads:
-        sizes = append(sizes, i64(len(payload)) if isinstance(payload, bytes) else i64(-1))
-    return sizes
-
-
-def _codes_of(batch: Batch) -> vec[i64]:
-    keys = batch.keys
-    codes: vec[i64] = vec[i64](capacity=0 if keys is None else len(keys))
-    if isinstance(keys, Texts):
-        packed = keys.packed
-        at: i64 = 0
-        while at < packed.count:
-            codes = append(codes, code_of(packed.entry(at).decode()) if packed.size(at) else i64(0))
-            at += 1
-        return codes
-    for key in keys or ():
-        codes = append(codes, code_of(key) if key else i64(0))
-    return codes
 
 
 class Share:
@@ -141,7 +87,7 @@ class Staged:
         self.tenant = tenant
         self.load_id = load_id
         self.chunks: dict[Key, Batch] = {}
-        self.measured: dict[Key, Measured] = {}  # of chunks that were staged since the store was opened
+        self.measured: dict[Key, Rows] = {}  # of chunks that were staged since the store was opened
         self.jobs: i64 = 0
         self.published: bool = False
         self.done: bool = False
@@ -157,10 +103,10 @@ class Staged:
         self.ids: dict[int, int] = {}  # of an import that is being let in: old id -> new id
         self.kept: dict[Key, list[Share]] = {}  # room for chunks that are not let in yet; none for those of an import
 
-    def measure(self, key: Key) -> Measured:
+    def rows_of(self, key: Key) -> Rows:
         measured = self.measured.get(key)
         if measured is None:
-            measured = Measured(self.chunks[key])
+            measured = Rows(self.chunks[key]).measure()
             self.measured[key] = measured
         return measured
 

@@ -35,10 +35,10 @@ from tenure.core.request import (
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL, SETTLE_RELEASE
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
-from tenure.engine.enqueue import BUNDLE_MAX, BUNDLE_MIN
 from tenure.engine.page import sheet
 from tenure.engine.redo import VERSION, VERSION_BATCHES, VERSION_QUOTING
 from tenure.engine.restore import Restore
+from tenure.engine.run import BUNDLE_MAX, BUNDLE_MIN
 from tests.packing import CHUNK_FORMS, FORMS, gapped, in_form, in_one_piece
 
 SECRET = bytes(32)
@@ -566,3 +566,25 @@ def test_key_of_a_job_that_is_gone_is_met_in_a_load(form: int) -> None:
     told = engine.load(CONTEXT, Load(READ, "load", 0, "w", 0), START)
     assert (told.new, told.duplicates) == (59, 1)
     assert (told.outcomes[30].duplicate, told.outcomes[30].id) == (True, gone)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_keys_of_a_load_are_held_for_their_time_also_when_the_clock_was_set_back(is_restarted: bool) -> None:
+    engine = Engine(SECRET, 1, START)
+    engine.keep_journal()
+    engine.tick(Now(START.wall_ms + 3_600_000, 1_000))  # an hour ahead, and then back: event times do not fall
+    now = Now(START.wall_ms + 2_000, 2_000)
+    options = Options(task="pay", idempotency_ttl_ms=60_000)
+    rows = Batch(options, [b"x"] * BUNDLE_MIN, keys=[f"k{number}" for number in range(BUNDLE_MIN)])
+    engine.load(CONTEXT, Load(STAGE, "load", 0, "w", 0, rows), now)
+    engine.load(CONTEXT, Load(PUBLISH, "load", parts={0: "w"}), now)
+    assert unmade(engine) == BUNDLE_MIN
+    if is_restarted:
+        restore = Restore(SECRET, 2)
+        restore.record(engine.take())
+        engine = restore.finish(now, engine.last_event())
+    claimed = engine.claim(CONTEXT, bound.make_claim(("default",), BUNDLE_MIN), now)
+    engine.settle(CONTEXT, Settle(SETTLE_COMPLETE, claimed.ids, [claimed.token] * BUNDLE_MIN), now)
+    held = engine.enqueue(CONTEXT, rows, Now(now.wall_ms + 59_000, now.elapsed_ms + 59_000))
+    free = engine.enqueue(CONTEXT, rows, Now(now.wall_ms + 60_000, now.elapsed_ms + 60_000))
+    assert [held.ids, free.ids] == [claimed.ids, [id + BUNDLE_MIN for id in claimed.ids]]

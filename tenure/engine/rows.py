@@ -1,0 +1,107 @@
+"""The jobs of a batch, whatever they came in: a list, a column in one piece, or a chunk of a load."""
+
+from typing import cast
+
+from librt.vecs import append, vec
+from mypy_extensions import i64
+
+from tenure.core.blob import Blob
+from tenure.core.packed import Packed, Texts
+from tenure.core.request import Batch
+from tenure.engine.holders import code_of
+
+
+class Rows:
+    """Payload, size and key of each job, by its place."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.count: i64 = len(batch.payloads)
+        self.bytes: i64 = 0  # of all payloads that are here and not in the blob store
+        self._longest: i64 = 0
+        self._all_here: bool = True
+        self._packed: Packed | None = None
+        self._payloads: list[object] = []
+        self._sizes: vec[i64] = vec[i64]()  # when they were measured and are not packed
+        self._codes: vec[i64] = vec[i64]()
+        payloads = batch.payloads
+        if isinstance(payloads, Packed):
+            self._packed = payloads
+            self.bytes = payloads.bytes
+            self._longest = payloads.longest
+            return
+        self._payloads = cast("list[object]", payloads)
+        for payload in self._payloads:
+            if isinstance(payload, bytes):
+                size: i64 = len(payload)
+                self.bytes += size
+                self._longest = max(self._longest, size)
+            else:
+                self._all_here = False
+
+    def measure(self) -> "Rows":
+        """Take now what admitting a row asks of it, while the rows are at hand. Rows of a staged chunk may be admitted
+        much later: to fetch each of them from memory again would take longer than all the rest."""
+        if self._packed is None:
+            self._sizes = vec[i64](capacity=len(self._payloads))
+            for payload in self._payloads:
+                self._sizes = append(self._sizes, i64(len(payload)) if isinstance(payload, bytes) else i64(-1))
+        self._codes = _codes_of(self.batch)
+        return self
+
+    def payload(self, at: i64) -> object:
+        packed = self._packed
+        return self._payloads[at] if packed is None else packed.entry(at)
+
+    def size(self, at: i64) -> i64:
+        """Of the payload; -1 when it is not here."""
+        packed = self._packed
+        if packed is not None:
+            return packed.size(at)
+        if len(self._sizes) > 0:
+            return self._sizes[at]
+        payload = self._payloads[at]
+        return len(payload) if isinstance(payload, bytes) else -1
+
+    def codes(self) -> vec[i64]:
+        """Of the keys, 0 for a row that has none."""
+        if len(self._codes) == 0:
+            self._codes = _codes_of(self.batch)
+        return self._codes
+
+    def fitting(self, first: i64, end: i64, most: i64) -> i64:
+        """The first row whose payload is not here, or has more than so many bytes; else the end."""
+        if self._all_here and self._longest <= most:
+            return end
+        at: i64 = first
+        while at < end and 0 <= self.size(at) <= most:
+            at += 1
+        return at
+
+    def part(self, first: i64, count: i64) -> Batch:
+        """Some rows by themselves, without keys. Their payloads are gone from memory with their jobs, whatever becomes
+        of the other rows."""
+        packed = self._packed
+        if packed is None:
+            return Batch(self.batch.options, cast("list[bytes | Blob]", self._payloads[first : first + count]))
+        return Batch(self.batch.options, packed if count == packed.count else packed.part(first, count))
+
+    def rest(self) -> None:
+        """Nobody will look at them soon."""
+        if self._packed is not None:
+            self._packed.rest()
+
+
+def _codes_of(batch: Batch) -> vec[i64]:
+    keys = batch.keys
+    codes: vec[i64] = vec[i64](capacity=0 if keys is None else len(keys))
+    if isinstance(keys, Texts):
+        packed = keys.packed
+        at: i64 = 0
+        while at < packed.count:
+            codes = append(codes, code_of(packed.entry(at).decode()) if packed.size(at) else i64(0))
+            at += 1
+        return codes
+    for key in keys or ():
+        codes = append(codes, code_of(key) if key else i64(0))
+    return codes

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from tenure.core import state
+
 ENQUEUED: Final = 0
 READY: Final = 1
 STARTED: Final = 2
@@ -45,5 +47,33 @@ EVENT_NAMES: Final = (
     "worker_joined",
     "worker_left",
 )
+
+# What a step of a job's life is called: by where it leads if that is an end, else by its cause.
+_OF_END: Final = {state.COMPLETED: COMPLETED, state.FAILED: FAILED, state.CANCELLED: CANCELLED, state.GONE: REMOVED}
+_OF_CAUSE: Final = {
+    state.ENQUEUE: ENQUEUED,
+    state.IMPORT: ENQUEUED,
+    state.CLAIM: STARTED,
+    state.FAIL: RETRYING,
+    state.EXPIRE_LEASE: RETRYING,
+    state.TIME_OUT: RETRYING,
+    state.RELEASE: RELEASED,
+    state.SNOOZE: RELEASED,
+    state.DUE: READY,
+    state.PROMOTE: READY,
+    state.DELAY: UPDATED,
+    state.UPDATE: UPDATED,
+    state.REPLAY: REPLAYED,
+}
+
+
+def type_of_step(cause: int, after: int) -> int:
+    """The type of the event that a cause makes which leads to that state."""
+    if cause == state.SATISFY:
+        return READY if after == state.READY else UPDATED
+    if after in _OF_END and cause != state.IMPORT:
+        return _OF_END[after]
+    return _OF_CAUSE[cause]
+
 
 MESSAGE_BYTES_MAX: Final = 256

@@ -33,6 +33,7 @@ FAILED: Final = 6
 CANCELLED: Final = 7
 NEW: Final = 8
 GONE: Final = 9
+STATES: Final = 10  # these two included
 
 STATE_NAMES: Final = ("scheduled", "blocked", "ready", "running", "retrying", "completed", "failed", "cancelled")
 LIVE: Final = (SCHEDULED, BLOCKED, READY, RUNNING, RETRYING)

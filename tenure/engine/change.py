@@ -2,7 +2,7 @@
 
 from mypy_extensions import i32, i64
 
-from tenure.core import bound, dependency, event
+from tenure.core import bound, dependency
 from tenure.core import request as ask
 from tenure.core.answer import Answers, Outcome
 from tenure.core.blob import Blob
@@ -39,11 +39,11 @@ from tenure.engine.dependent import count_dependencies, depend, judge
 from tenure.engine.duplicate import set_payload, take_keys
 from tenure.engine.ending import count_live, end_lease, finish, finish_side
 from tenure.engine.enqueue import enqueue_one
-from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import ASIDE, LINE, PARKED, Job
 from tenure.engine.journal import SWEEP
 from tenure.engine.place import leave, make_ready, set_rank, side_of, step_back, wait_for_run
 from tenure.engine.removal import erase, keep_outcome, let_go, take_from_kept, uncount_terminal
+from tenure.engine.transition import transition
 from tenure.engine.world import OWED_SWEEP, Owed, Queue, World
 
 
@@ -124,7 +124,7 @@ def apply(w: World, job: Job, request: Change) -> Outcome:
     elif action == ask.PRIORITY:
         _reprioritise(w, q, job, request.priority)
     elif action == ask.UPDATE:
-        _update(w, job, request)
+        _update(w, q, job, request)
     elif action == ask.DELAY:
         _delay(w, q, job, request.run_at)
     elif action == ask.CLONE:
@@ -134,7 +134,9 @@ def apply(w: World, job: Job, request: Change) -> Outcome:
         if conflict is not None:
             return Outcome(id, int(job.state), error=conflict)
     else:
+        last = Outcome(id, int(job.state), run_at=int(shown_run_at(w, job)))
         discard_record(w, q, job)
+        return last
     return Outcome(id, int(job.state), run_at=int(shown_run_at(w, job)))
 
 
@@ -173,35 +175,25 @@ def stop(w: World, q: Queue, job: Job, cause: i64) -> None:
     cancelled = cause == CANCEL
     after: i32 = CANCELLED if cancelled else FAILED
     reason = "" if cancelled else REASON_DISCARDED
-    type = event.CANCELLED if cancelled else event.FAILED
-    job.seq += 1
     side_of(job)
     if job.state == RUNNING:
-        lease = job.lease
-        assert lease is not None
+        transition(w, q, job, cause, after, reason)
         end_lease(w, q, job, SETTLE_CANCELLED if cancelled else SETTLE_DISCARDED)
-        job.state = after
-        w.log.ended(job, type, cause, lease.worker, reason, NO_FAILURE, i64(job.attempt), 0)
     else:
-        q.count(i64(job.state), -1)
         leave(w, q, job)
-        job.state = after
-        w.log.plain(job, type, cause, after, reason, NO_FAILURE)
-    finish(w, q, job, after, reason)
+        transition(w, q, job, cause, after, reason)
+    finish(w, q, job, reason)
 
 
 def _promote(w: World, q: Queue, job: Job) -> None:
-    q.count(i64(job.state), -1)
     leave(w, q, job)
     run_at_instant(job, w.wall_ms)
     become_ready(w, q, job, PROMOTE)
 
 
 def become_ready(w: World, q: Queue, job: Job, cause: i64) -> None:
-    """The event, then the line. The job stands nowhere and is in no count."""
-    job.state = READY
-    job.seq += 1
-    w.log.plain(job, event.READY, cause, READY, "", NO_FAILURE)
+    """The event, then the line. The job stands nowhere."""
+    transition(w, q, job, cause, READY)
     make_ready(w, q, job, True)
 
 
@@ -209,10 +201,9 @@ def _reprioritise(w: World, q: Queue, job: Job, priority: int) -> None:
     place = job.place
     if place == LINE or place == ASIDE or place == PARKED:
         # Out and in again: every order is sorted by rank.
-        q.ready -= 1
         step_back(w, q, job)
         _set_priority(q, job, priority)
-        _log_update(w, job)
+        transition(w, q, job, UPDATE, job.state)
         number = job.number
         ready_at = job.ready_at
         make_ready(w, q, job, False)
@@ -220,7 +211,7 @@ def _reprioritise(w: World, q: Queue, job: Job, priority: int) -> None:
         job.ready_at = ready_at
         return
     _set_priority(q, job, priority)
-    _log_update(w, job)
+    transition(w, q, job, UPDATE, job.state)
 
 
 def _set_priority(q: Queue, job: Job, priority: int) -> None:
@@ -234,19 +225,14 @@ def _set_priority(q: Queue, job: Job, priority: int) -> None:
         set_rank(q, job)
 
 
-def _log_update(w: World, job: Job) -> None:
-    job.seq += 1
-    w.log.plain(job, event.UPDATED, UPDATE, job.state, "", NO_FAILURE)
-
-
-def _update(w: World, job: Job, request: Change) -> None:
+def _update(w: World, q: Queue, job: Job, request: Change) -> None:
     if request.payload is not None:
         set_payload(w, job, request.payload)
     if request.metadata is not None:
         side_of(job).metadata = request.metadata
     if request.tags is not None:
         side_of(job).tags = request.tags
-    _log_update(w, job)
+    transition(w, q, job, UPDATE, job.state)
 
 
 def _delay(w: World, q: Queue, job: Job, run_at: i64) -> None:
@@ -254,17 +240,13 @@ def _delay(w: World, q: Queue, job: Job, run_at: i64) -> None:
         if job.state != READY:
             _promote(w, q, job)
         return
-    q.count(i64(job.state), -1)
     if job.state == READY:
         step_back(w, q, job)
     else:
         leave(w, q, job)
-    job.state = SCHEDULED
-    q.scheduled += 1
     run_at_instant(job, run_at)
+    transition(w, q, job, DELAY, SCHEDULED)
     wait_for_run(w, job)
-    job.seq += 1
-    w.log.plain(job, event.UPDATED, DELAY, SCHEDULED, "", NO_FAILURE)
 
 
 def _clone(w: World, job: Job, request: Change) -> Outcome:
@@ -330,7 +312,6 @@ def _failed_dependency(w: World, job: Job) -> int:
 def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> None:
     take_from_kept(w, job)
     uncount_terminal(w, job)
-    q.failed -= 1
     count_live(w, q, job, 1)
     side = side_of(job)
     side.replays += 1
@@ -357,13 +338,10 @@ def _restart(w: World, q: Queue, job: Job, request: Change, verdict: int) -> Non
         if side.extras.depends_on:
             side.rejoined = w.last_id
             depend(w, job, True)
-    job.seq += 1
-    job.state = READY
     if verdict == dependency.WAIT:
-        job.state = BLOCKED
-        q.blocked += 1
-    w.log.plain(job, event.REPLAYED, REPLAY, job.state, "", NO_FAILURE)
-    if job.state == READY:
+        transition(w, q, job, REPLAY, BLOCKED)
+    else:
+        transition(w, q, job, REPLAY, READY)
         make_ready(w, q, job, True)
 
 
@@ -375,13 +353,10 @@ def discard_record(w: World, q: Queue, job: Job) -> None:
         take_from_kept(w, job)
         let_go(w, q, job, "removed")
         return
-    before = job.state
     leave(w, q, job)
     side_of(job)
     count_live(w, q, job, -1)
-    job.state = CANCELLED
-    finish_side(w, q, job)
+    finish_side(w, q, job, CANCELLED)
     idempotency.has_ended(w, job)
     keep_outcome(w, job, CANCELLED)
-    job.state = before
     erase(w, q, job, "removed")

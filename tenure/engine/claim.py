@@ -25,6 +25,7 @@ from tenure.engine.parking import hindrance, hold_back, take
 from tenure.engine.place import drop_candidate, group_of, let_out, set_aside, side_of, take_slot, took_aside
 from tenure.engine.ring import activate, deactivate, deactivate_all, first, may_start, room, spend
 from tenure.engine.session import note_claim
+from tenure.engine.transition import transition
 from tenure.engine.world import OWED_ASIDE, Aside, Lane, Owed, Queue, Ring, Rotation, Tenant, Waiter, World, join_lane
 
 PASSED_MAX: Final = 1_000  # jobs a step may put elsewhere without leasing them
@@ -331,10 +332,7 @@ def _take_from_queue(w: World, taking: Taking, q: Queue, most: i64) -> i64:
         got += 1
     if got:
         taking.left -= got
-        q.ready -= got
-        q.running += got
         t = w.tenants[q.tenant]
-        t.running += got
         if q.bucket is not None:
             q.bucket.take(got)
             w.journal.mark((journal.QUEUE, q.tenant_name, q.name))
@@ -439,17 +437,15 @@ def _lease(w: World, taking: Taking, q: Queue, job: Job) -> None:
     job.lease = lease
     id = int(job.id)
     lease.add(id)
-    job.state = RUNNING
     job.place = NOWHERE
     job.settled = SETTLE_NONE
     job.started_at = w.at_ms
     job.attempt += 1
     job.delivery += 1
-    job.seq += 1
     if options.timeout_ms:
         job.alarm = Alarm(w.served_ms + options.timeout_ms, TIMEOUT, job.id)
         w.served.add(job.alarm)
-    w.log.started(job, lease.worker, CLAIM)
+    transition(w, q, job, CLAIM, RUNNING)
     taking.bytes_left -= payload_bytes(job)
     answer = taking.answer
     if side is not None and side.payload_blob is not None:

@@ -4,7 +4,6 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from tenure.core import event
 from tenure.core.answer import Outcome
 from tenure.core.blob import Blob
 from tenure.core.error import Conflict, Error
@@ -22,11 +21,11 @@ from tenure.core.tenant import reaches_queue
 from tenure.engine import idempotency
 from tenure.engine.blob import put_payload
 from tenure.engine.clock import run_after, shown_run_at
-from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Spec, payload_bytes
 from tenure.engine.journal import WINDOW
 from tenure.engine.keys import Keys
 from tenure.engine.place import cancel_run, side_of, wait_for_run
+from tenure.engine.transition import transition
 from tenure.engine.world import Queue, Window, World
 
 HIDDEN: Final = -1  # the id of a holder out of the caller's reach
@@ -119,8 +118,7 @@ def replace(w: World, job: Job, payload: bytes | Blob, extras: Extras | None) ->
     set_payload(w, job, payload)
     if extras is not None and (extras.metadata is not None or job.side is not None):
         side_of(job).metadata = extras.metadata
-    job.seq += 1
-    w.log.plain(job, event.UPDATED, UPDATE, job.state, "", NO_FAILURE)
+    transition(w, w.queue_of(job), job, UPDATE, job.state)
 
 
 def set_payload(w: World, job: Job, payload: bytes | Blob) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from tenure.core import bound, dependency, event
+from tenure.core import bound, dependency
 from tenure.core.answer import Claimed
 from tenure.core.request import REPLAY
 from tenure.core.state import (
@@ -39,7 +39,6 @@ from tenure.engine.claim import forget_waiter, serve
 from tenure.engine.clock import lease_due, must_wait, on_elapsed
 from tenure.engine.dependent import judge
 from tenure.engine.ending import end_holdover, fail_waiting
-from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import IdempotencyKey, Job, Lease
 from tenure.engine.load import has_let_in, let_go_of_all_room, let_go_of_room, let_in, let_in_run, mark_load
 from tenure.engine.parking import settle_limits, top_up
@@ -49,6 +48,7 @@ from tenure.engine.removal import clear_out, forget_queue, hold_cap, remove, tri
 from tenure.engine.ring import activate, reactivate_tenant
 from tenure.engine.session import find_session, forget_session, sweep_done, tenant_of
 from tenure.engine.settle import expire_lease, time_out
+from tenure.engine.transition import transition
 from tenure.engine.worker import miss_worker
 from tenure.engine.world import (
     DAY_MS,
@@ -163,7 +163,6 @@ def _ring(w: World, alarm: Alarm, budget: i64) -> i64:
 def _due(w: World, job: Job) -> None:
     """`run_at` is reached."""
     q = w.queue_of(job)
-    q.count(i64(job.state), -1)
     job.alarm = None
     job.place = 0
     become_ready(w, q, job, DUE)
@@ -397,12 +396,8 @@ def release_blocked(w: World, job: Job) -> None:
     if verdict == dependency.FAIL:
         fail_waiting(w, q, job, FAIL_DEPENDENCY, REASON_DEPENDENCY)
         return
-    q.blocked -= 1
     if must_wait(w, job):
-        job.state = SCHEDULED
-        q.scheduled += 1
-        job.seq += 1
-        w.log.plain(job, event.UPDATED, SATISFY, SCHEDULED, "", NO_FAILURE)
+        transition(w, q, job, SATISFY, SCHEDULED)
         wait_for_run(w, job)
     else:
         become_ready(w, q, job, SATISFY)

@@ -6,26 +6,25 @@ holdover. `finish` is the one function that makes a job terminal: it frees keys,
 owed to dependents.
 """
 
+import msgspec
 from mypy_extensions import i32, i64
 
-from tenure.core import bound, event
+from tenure.core import bound
 from tenure.core.record import Ended, Failed
 from tenure.core.state import (
     CAUSE_NAMES,
-    COMPLETED,
     FAILED,
-    RETRYING,
     RUNNING,
     SETTLE_CANCELLED,
     SETTLE_DISCARDED,
     SETTLE_TIMED_OUT,
+    STATE_NAMES,
 )
 from tenure.core.tenant import Context
 from tenure.core.token import claim_of
 from tenure.engine import idempotency
 from tenure.engine.alarm import EXPIRE, Alarm
 from tenure.engine.clock import lease_due
-from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import Job, Lease, payload_bytes
 from tenure.engine.journal import HOLDOVER, WINDOW
 from tenure.engine.parking import give_back
@@ -43,11 +42,12 @@ from tenure.engine.place import (
 from tenure.engine.query import record
 from tenure.engine.removal import keep
 from tenure.engine.ring import activate, reactivate_tenant
+from tenure.engine.transition import transition
 from tenure.engine.world import OWED_DEPENDENTS, OWED_UNPIN, UNLIMITED, Holdover, Owed, Queue, World
 
 
 def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
-    """The job is not running any more. The caller gives it its new state at once."""
+    """The job is not running any more: it has made its step, and its lease goes."""
     lease = job.lease
     assert lease is not None
     job.settled = settled
@@ -61,9 +61,7 @@ def end_lease(w: World, q: Queue, job: Job, settled: i32) -> None:
     if job.alarm is not None:
         w.served.cancel(job.alarm)
         job.alarm = None
-    q.running -= 1
     t = w.tenants[q.tenant]
-    t.running -= 1
     if held_over:
         return
     if side is not None and side.holds is not None:
@@ -166,21 +164,14 @@ def keep_or_give_up_slot(w: World, q: Queue, job: Job) -> None:
             keep_slot(w, q, group, job)
 
 
-def finish(w: World, q: Queue, job: Job, state: i32, reason: str) -> None:
-    """The job, which stands nowhere and runs no more, ends."""
-    job.state = state
+def finish(w: World, q: Queue, job: Job, reason: str) -> None:
+    """The job has made its step to an end, and stands nowhere."""
     job.ended_at = w.at_ms
     count_live(w, q, job, -1)
-    if state == COMPLETED:
-        q.completed += 1
-    elif state == FAILED:
-        q.failed += 1
-    else:
-        q.cancelled += 1
     side = job.side
     if side is not None:
         side.reason = reason
-        finish_side(w, q, job)
+        finish_side(w, q, job, i64(job.state))
     idempotency.has_ended(w, job)
     keep(w, q, job)
 
@@ -196,7 +187,8 @@ def count_live(w: World, q: Queue, job: Job, by: i64) -> None:
     w.bytes += len(job.payload) * by
 
 
-def finish_side(w: World, q: Queue, job: Job) -> None:
+def finish_side(w: World, q: Queue, job: Job, state: i64) -> None:
+    """`state` is how others see that it ended."""
     side = side_of(job)
     if side.expiry is not None:
         w.wall.cancel(side.expiry)
@@ -219,12 +211,12 @@ def finish_side(w: World, q: Queue, job: Job) -> None:
             w.owed.append(owed)
     if side.dependents is not None:
         owed = Owed(OWED_DEPENDENTS, job.id)
-        owed.state = i64(job.state)
+        owed.state = state
         owed.ids = side.dependents
         side.dependents = None
         w.owed.append(owed)
     if side.watchers is not None:
-        _answer_watchers(w, job)
+        _answer_watchers(w, job, state)
 
 
 def _close_window(w: World, q: Queue, key: str, job: Job) -> None:
@@ -240,14 +232,15 @@ def _close_window(w: World, q: Queue, key: str, job: Job) -> None:
                 q.windows = None
 
 
-def _answer_watchers(w: World, job: Job) -> None:
+def _answer_watchers(w: World, job: Job, state: i64) -> None:
     side = side_of(job)
     assert side.watchers is not None
+    told = msgspec.structs.replace(record(w, job), state=STATE_NAMES[state])
     for ticket in side.watchers:
         watch = w.watches.pop(ticket, None)
         if watch is not None:
             w.elapsed.cancel(watch)
-            w.outbox.append((ticket, record(w, job)))
+            w.outbox.append((ticket, told))
             side.pins -= 1
     side.watchers = None
 
@@ -277,12 +270,9 @@ def remember(w: World, job: Job, attempt: i64, cause: i64, error: Failed | None)
 
 def fail_waiting(w: World, q: Queue, job: Job, cause: i64, reason: str) -> None:
     """A job that is not running (and stands nowhere any more) ends `failed`."""
-    q.count(i64(job.state), -1)
-    job.seq += 1
-    job.state = FAILED
-    w.log.plain(job, event.FAILED, cause, FAILED, reason, NO_FAILURE)
+    transition(w, q, job, cause, FAILED, reason)
     side_of(job)
-    finish(w, q, job, FAILED, reason)
+    finish(w, q, job, reason)
 
 
 def watch_expiry(w: World, job: Job) -> None:
@@ -298,8 +288,6 @@ def try_again(w: World, q: Queue, job: Job, delay: i64) -> None:
     watch_expiry(w, job)
     keep_or_give_up_slot(w, q, job)
     if delay > 0:
-        job.state = RETRYING
-        q.retrying += 1
         wait_for_run(w, job)
     else:
         make_ready(w, q, job, True)

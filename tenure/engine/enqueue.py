@@ -6,7 +6,7 @@ them one test. Nothing is changed for an item that is refused; an atomic batch i
 
 from mypy_extensions import i32, i64
 
-from tenure.core import bound, dependency, event
+from tenure.core import bound, dependency
 from tenure.core.answer import Answers, Outcome
 from tenure.core.blob import Blob
 from tenure.core.error import DependencyNotFound, Error, InvalidRequest, Overloaded
@@ -35,6 +35,7 @@ from tenure.engine.removal import drop_unused
 from tenure.engine.room import NOTHING_AHEAD, has_bytes, overload, room_for, spend_rates
 from tenure.engine.rows import Rows
 from tenure.engine.run import admit_run, spec_of_run
+from tenure.engine.transition import arrive
 from tenure.engine.world import Queue, World
 
 
@@ -219,14 +220,12 @@ def _begin(w: World, q: Queue, job: Job, blocked: bool) -> None:
         depend(w, job, False)
         verdict = judge(job)
     if verdict != dependency.GO:
-        job.state = BLOCKED
-        q.blocked += 1
+        arrive(w, q, job, ENQUEUE, BLOCKED)
+        if verdict == dependency.FAIL:
+            fail_waiting(w, q, job, FAIL_DEPENDENCY, REASON_DEPENDENCY)
     elif must_wait(w, job):
-        job.state = SCHEDULED
-        q.scheduled += 1
+        arrive(w, q, job, ENQUEUE, SCHEDULED)
         wait_for_run(w, job)
-    w.log.enqueued(job, event.ENQUEUED, ENQUEUE)
-    if job.state == READY:
+    else:
+        arrive(w, q, job, ENQUEUE, READY)
         make_ready(w, q, job, True)
-    elif verdict == dependency.FAIL:
-        fail_waiting(w, q, job, FAIL_DEPENDENCY, REASON_DEPENDENCY)

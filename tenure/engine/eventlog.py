@@ -31,7 +31,7 @@ from mypy_extensions import i32, i64, u8
 
 from tenure.core.bound import clip
 from tenure.core.error import EventsLost
-from tenure.core.event import ENQUEUED, EVENT_NAMES, MESSAGE_BYTES_MAX
+from tenure.core.event import EVENT_NAMES, MESSAGE_BYTES_MAX
 from tenure.core.record import Event, Failed
 from tenure.core.state import CAUSE_NAMES, ENQUEUE, READY, STATE_NAMES
 from tenure.engine.code import Cursor, patch, put, put_signed, put_text
@@ -128,9 +128,9 @@ class EventLog:
         put(out, self._at - job.created_at)
         put_text(out, reason)
 
-    def bundled(self, spec: Spec, id: i64, at: i64, payload_bytes: i64) -> None:
-        """As `enqueued`, of the first job of a bundle."""
-        self._open(L_ENQUEUED, ENQUEUED, ENQUEUE, READY, spec, "", "", NO_FAILURE)
+    def enqueued_first(self, spec: Spec, type: i64, id: i64, at: i64, payload_bytes: i64) -> None:
+        """As `enqueued`, of the first of several jobs that are ready and not made yet."""
+        self._open(L_ENQUEUED, type, ENQUEUE, READY, spec, "", "", NO_FAILURE)
         self._put_plain(id, at, payload_bytes)
 
     def _put_plain(self, id: i64, run_at: i64, payload_bytes: i64) -> None:

@@ -6,7 +6,7 @@ store. It comes in as if released, the attempt given back and the delivery kept,
 
 from mypy_extensions import i32, i64
 
-from tenure.core import dependency, event
+from tenure.core import dependency
 from tenure.core.answer import Outcome
 from tenure.core.blob import Blob
 from tenure.core.error import DependencyNotFound, Error, InvalidRequest, Overloaded, PayloadTooLarge
@@ -37,6 +37,7 @@ from tenure.engine.job import Job, Side, Spec
 from tenure.engine.place import join_started, line_up, wait_for_run
 from tenure.engine.removal import keep
 from tenure.engine.staged import Staged
+from tenure.engine.transition import arrive
 from tenure.engine.world import Queue, World
 
 
@@ -187,10 +188,8 @@ def _end(w: World, q: Queue, job: Job, side: Side, past: Past) -> None:
     side.pending = 0
     side.succeeded = 0
     side.failed = 0
-    job.state = i32(_code_of(past))
     job.ended_at = past.ended_at
-    q.count(i64(job.state), 1)
-    w.log.imported(job, event.ENQUEUED, IMPORT, past.reason)
+    arrive(w, q, job, IMPORT, i32(_code_of(past)), past.reason)
     keep(w, q, job)
 
 
@@ -215,15 +214,13 @@ def _begin(w: World, q: Queue, job: Job, side: Side, past: Past) -> None:
             verdict = judge(job)
             if verdict == dependency.GO:
                 state = SCHEDULED if job.run_at > w.wall_ms else READY
-    job.state = i32(state)
-    w.log.imported(job, event.ENQUEUED, IMPORT, "")
+    arrive(w, q, job, IMPORT, i32(state))
     if side.extras.group and state != BLOCKED and _has_started(past):
         join_started(w, q, job)
     if state == READY:
         job.ready_at = past.ready_at or w.at_ms
         line_up(w, q, job, True)
         return
-    q.count(i64(state), 1)
     if state != BLOCKED:
         wait_for_run(w, job)
     elif verdict == dependency.FAIL:

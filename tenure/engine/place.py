@@ -13,7 +13,6 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from tenure.core.state import READY
 from tenure.engine.alarm import ABANDON, RUN, Alarm
 from tenure.engine.clock import on_elapsed
 from tenure.engine.job import ASIDE, LINE, MEMBER, NOWHERE, PARKED, TIMED, Job, Side
@@ -44,15 +43,14 @@ def group_of(q: Queue, job: Job) -> Group | None:
 
 
 def make_ready(w: World, q: Queue, job: Job, renew: bool) -> None:
-    """The job may run now. With `renew` it gets a new ready number, else it keeps the one it has."""
+    """The job, which is ready, goes where it can be claimed. With `renew` it gets a new ready number, else it keeps the
+    one it has."""
     job.ready_at = w.at_ms
     line_up(w, q, job, renew)
 
 
 def line_up(w: World, q: Queue, job: Job, renew: bool) -> None:
     """The same, for a job whose `ready_at` is known."""
-    job.state = READY
-    q.ready += 1
     if renew or job.number == 0:
         give_number(w, q, job)
     group = group_of(q, job)

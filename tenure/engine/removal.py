@@ -11,17 +11,16 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from tenure.core import event
 from tenure.core.bound import OTHERS_PER_STEP
 from tenure.core.state import FAILED, GONE, REMOVE
 from tenure.engine.alarm import FORGET, OUTCOME, RETAIN, Alarm
 from tenure.engine.blob import let_go_of_job
 from tenure.engine.clock import on_elapsed
-from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.idempotency import outlive
 from tenure.engine.job import Job, Spec
 from tenure.engine.journal import CUSTOM
 from tenure.engine.ring import purge
+from tenure.engine.transition import transition
 from tenure.engine.world import (
     CUSTOM_OUTCOMES_MAX,
     DAY_MS,
@@ -309,9 +308,7 @@ def keep_outcome(w: World, job: Job, state: i64) -> None:
 
 def erase(w: World, q: Queue, job: Job, reason: str) -> None:
     """Out of counts and index, with its event. The job stands nowhere and holds nothing any more."""
-    q.count(i64(job.state), -1)
-    job.seq += 1
-    w.log.plain(job, event.REMOVED, REMOVE, GONE, reason, NO_FAILURE)
+    transition(w, q, job, REMOVE, GONE, reason)
     job.spec.jobs -= 1
     w.index.remove(job.id)
     let_go_of_job(w, job)

@@ -1,6 +1,6 @@
 """The jobs of a batch, whatever they came in: a list, a column in one piece, or a chunk of a load."""
 
-from typing import cast
+from typing import Final, cast
 
 from librt.vecs import append, vec
 from mypy_extensions import i64
@@ -9,6 +9,9 @@ from tenure.core.blob import Blob
 from tenure.core.packed import Packed, Texts
 from tenure.core.request import Batch
 from tenure.engine.holders import code_of
+
+NO_PAYLOADS: Final[list[object]] = []  # never appended to
+NO_NUMBERS: Final = vec[i64]()
 
 
 class Rows:
@@ -20,24 +23,32 @@ class Rows:
         self.bytes: i64 = 0  # of all payloads that are here and not in the blob store
         self._longest: i64 = 0
         self._all_here: bool = True
-        self._packed: Packed | None = None
-        self._payloads: list[object] = []
-        self._sizes: vec[i64] = vec[i64]()  # when they were measured and are not packed
-        self._codes: vec[i64] = vec[i64]()
+        self._sizes: vec[i64] = NO_NUMBERS  # when they were measured and are not packed
+        self._codes: vec[i64] = NO_NUMBERS
         payloads = batch.payloads
         if isinstance(payloads, Packed):
-            self._packed = payloads
+            self._packed: Packed | None = payloads
+            self._payloads: list[object] = NO_PAYLOADS
             self.bytes = payloads.bytes
             self._longest = payloads.longest
-            return
-        self._payloads = cast("list[object]", payloads)
-        for payload in self._payloads:
+        else:
+            self._packed = None
+            self._payloads = cast("list[object]", payloads)
+            self._weigh(self._payloads)
+
+    def _weigh(self, payloads: list[object]) -> None:
+        total: i64 = 0
+        longest: i64 = 0
+        for payload in payloads:
             if isinstance(payload, bytes):
                 size: i64 = len(payload)
-                self.bytes += size
-                self._longest = max(self._longest, size)
+                total += size
+                if size > longest:
+                    longest = size
             else:
                 self._all_here = False
+        self.bytes = total
+        self._longest = longest
 
     def measure(self) -> "Rows":
         """Take now what admitting a row asks of it, while the rows are at hand. Rows of a staged chunk may be admitted

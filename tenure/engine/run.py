@@ -15,6 +15,7 @@ from tenure.engine.job import LINE, Job, Spec
 from tenure.engine.journal import Entity
 from tenure.engine.ring import activate
 from tenure.engine.rows import Rows
+from tenure.engine.transition import arrive_run
 from tenure.engine.world import Queue, World
 
 BUNDLE_MIN: Final = 16  # jobs; fewer stand in line by themselves
@@ -49,7 +50,7 @@ def admit_run(w: World, spec: Spec, rows: Rows, first: i64, end: i64, chunk: Ent
     count: i64 = end - first
     if count <= 0:
         return 0
-    size = _log_run(w, spec, rows, first, end)
+    size = arrive_run(w, q, spec, rows, first, end)
     if spec.options.lifo or (chunk is None and (keys is not None or count < BUNDLE_MIN)):
         _make(w, q, spec, rows, first, end, keys_until, size)
     elif chunk is not None:
@@ -62,20 +63,6 @@ def admit_run(w: World, spec: Spec, rows: Rows, first: i64, end: i64, chunk: Ent
         _bundle(w, q, spec, rows, first, end, size)
     _count_in(w, q, spec, count, size)
     return count
-
-
-def _log_run(w: World, spec: Spec, rows: Rows, first: i64, end: i64) -> i64:
-    """The events of the rows; returns how many bytes their payloads have."""
-    log = w.log
-    size: i64 = rows.size(first)
-    log.bundled(spec, w.last_id + 1, w.at_ms, size)
-    at: i64 = first + 1
-    while at < end:
-        own: i64 = rows.size(at)
-        log.enqueued_next(own)
-        size += own
-        at += 1
-    return size
 
 
 def _make(w: World, q: Queue, spec: Spec, rows: Rows, first: i64, end: i64, keys_until: i64, size: i64) -> None:
@@ -149,7 +136,6 @@ def _count_in(w: World, q: Queue, spec: Spec, count: i64, size: i64) -> None:
     """Jobs that are in line and in the index."""
     q.order.size += count
     spec.jobs += count
-    q.ready += count
     t = w.tenants[spec.tenant]
     t.jobs += count
     w.jobs += count

@@ -81,6 +81,7 @@ from tenure.engine.eventlog import NO_FAILURE
 from tenure.engine.job import NO_SPEC, Job, Lease
 from tenure.engine.parking import pause_key
 from tenure.engine.place import make_ready, side_of, wait_for_run
+from tenure.engine.transition import transition
 from tenure.engine.world import Queue, World
 
 PROGRESS_MS = 1_000
@@ -250,17 +251,13 @@ def _complete_plain(w: World, context: Context, request: Settle, answers: Answer
 
 
 def _complete(w: World, q: Queue, job: Job, result: bytes | Blob | None) -> None:
-    lease = job.lease
-    assert lease is not None
     size: i64 = 0
     if result is not None:
         put_result(w, side_of(job), result)
         size = content_bytes(result)
+    transition(w, q, job, COMPLETE, COMPLETED, "", NO_FAILURE, -1, size)
     end_lease(w, q, job, SETTLE_COMPLETE)
-    job.state = COMPLETED
-    job.seq += 1
-    w.log.ended(job, event.COMPLETED, COMPLETE, lease.worker, "", NO_FAILURE, i64(job.attempt), size)
-    finish(w, q, job, COMPLETED, "")
+    finish(w, q, job, "")
 
 
 def _settle_one(w: World, context: Context, request: Settle, id: object, at: int) -> Outcome:
@@ -317,13 +314,9 @@ def _apply(w: World, context: Context, job: Job, request: Settle, at: int) -> Er
         fail(w, q, job, failure)
         return None
     if verb == SETTLE_CANCEL:
-        lease = job.lease
-        assert lease is not None
+        transition(w, q, job, CANCEL, CANCELLED)
         end_lease(w, q, job, SETTLE_CANCEL)
-        job.state = CANCELLED
-        job.seq += 1
-        w.log.ended(job, event.CANCELLED, CANCEL, lease.worker, "", NO_FAILURE, i64(job.attempt), 0)
-        finish(w, q, job, CANCELLED, "")
+        finish(w, q, job, "")
         return None
     if request.pause_key:
         pause_key(w, context, w.tenant_of(job), request.pause_key, request.delay_ms)
@@ -375,50 +368,42 @@ def time_out(w: World, q: Queue, job: Job) -> None:
 def _end_attempt(
     w: World, q: Queue, job: Job, settled: i32, cause: i64, reason: str, error: Failed, delay: i64, final: bool
 ) -> None:
-    lease = job.lease
-    assert lease is not None
     remember(w, job, i64(job.attempt), cause, error)
-    end_lease(w, q, job, settled)
-    job.seq += 1
     if final or (job.spec.attempts_max and i64(job.attempt) >= job.spec.attempts_max):
-        job.state = FAILED
-        w.log.ended(job, event.FAILED, cause, lease.worker, reason, error, i64(job.attempt), 0)
-        finish(w, q, job, FAILED, reason)
+        transition(w, q, job, cause, FAILED, reason, error)
+        end_lease(w, q, job, settled)
+        finish(w, q, job, reason)
         return
     if delay < 0:
         delay = delay_ms(job.spec.options.backoff, int(job.id), int(job.attempt))
     # The event comes before the job is let into line, so that its start, if it is immediate, comes after.
     run_after(w, job, delay)
-    job.state = RETRYING if delay > 0 else READY
     why = "" if reason == REASON_ATTEMPTS else reason  # it has some left
-    w.log.ended(job, event.RETRYING, cause, lease.worker, why, error, i64(job.attempt), 0)
+    transition(w, q, job, cause, RETRYING if delay > 0 else READY, why, error)
+    end_lease(w, q, job, settled)
     try_again(w, q, job, delay)
 
 
 def release(w: World, q: Queue, job: Job, delay: i64, snoozed: bool) -> None:
     """The attempt is given back: ready in its old place, or scheduled."""
-    lease = job.lease
-    assert lease is not None
     side = side_of(job)
     cause = SNOOZE if snoozed else RELEASE
+    settled: i32 = SETTLE_SNOOZE if snoozed else SETTLE_RELEASE
     attempt = i64(job.attempt)
-    end_lease(w, q, job, SETTLE_SNOOZE if snoozed else SETTLE_RELEASE)
     job.attempt -= 1
-    job.seq += 1
     if snoozed:
         side.snoozes += 1
     elif job.spec.deliveries_max and i64(job.delivery) - side.snoozes >= job.spec.deliveries_max:
-        job.state = FAILED
-        w.log.ended(job, event.FAILED, cause, lease.worker, REASON_DELIVERIES, NO_FAILURE, attempt, 0)
-        finish(w, q, job, FAILED, REASON_DELIVERIES)
+        transition(w, q, job, cause, FAILED, REASON_DELIVERIES, NO_FAILURE, attempt)
+        end_lease(w, q, job, settled)
+        finish(w, q, job, REASON_DELIVERIES)
         return
     run_after(w, job, delay)
-    job.state = SCHEDULED if delay > 0 else READY
-    w.log.ended(job, event.RELEASED, cause, lease.worker, "", NO_FAILURE, attempt, 0)
+    transition(w, q, job, cause, SCHEDULED if delay > 0 else READY, "", NO_FAILURE, attempt)
+    end_lease(w, q, job, settled)
     watch_expiry(w, job)
     keep_or_give_up_slot(w, q, job)
     if delay > 0:
-        q.scheduled += 1
         wait_for_run(w, job)
     else:
         make_ready(w, q, job, False)

@@ -62,12 +62,8 @@ def publish(tasks: dict[str, Published]) -> str:
 
 
 def find_published(settings: dict[str, Any], task: str) -> Published | None:
-    """What is said of the task in the first text that can be read. A server of an older build answers its workers."""
-    texts = settings.get("published")
-    if not isinstance(texts, list):
-        workers = sorted(settings.values(), key=lambda worker: -worker["joined_at"])
-        texts = [worker["published"] for worker in workers if task in worker["tasks"] and worker.get("published")]
-    for text in texts:
+    """What is said of the task in the first text that can be read."""
+    for text in settings["published"]:
         try:
             found = msgspec.json.decode(text, type=dict[str, Published])
         except msgspec.DecodeError:

@@ -129,7 +129,7 @@ def clock_fact(w: World) -> dict[str, object]:
 
 
 def restore_clock(w: World, fact: dict[str, object] | None, wall_ms: i64, at_ms: i64, elapsed_ms: i64) -> None:
-    """The clocks as they were at these times, when the last record was written; `fact` is None in an older file."""
+    """The clocks as they were at these times, when the last record was written; `fact` is None if there was none."""
     w.wall_ms = wall_ms
     w.at_ms = at_ms
     w.elapsed_ms = elapsed_ms

@@ -19,9 +19,9 @@ from tenure.core.request import Batch, Change, Filter
 from tenure.engine import idempotency, journal
 from tenure.engine.clock import clock_fact, on_steady
 from tenure.engine.journal import Entity
-from tenure.engine.session import find_session, pack_ids, tenant_of
+from tenure.engine.session import find_session, tenant_of
 from tenure.engine.specs import options_fact, read_options
-from tenure.engine.staged import Given, Key, numbers
+from tenure.engine.staged import Given, Key
 from tenure.engine.world import (
     OWED_PUBLISH,
     OWED_SWEEP,
@@ -160,7 +160,7 @@ def _limit_fact(w: World, limit: Limit | None) -> Fact | None:
 
 
 def fill_pauses(w: World, limit: Limit, fact: object) -> None:
-    """Of a shared key, for single tenants, as `_limit_fact` wrote them; files of older builds have none."""
+    """Of a shared key, for single tenants, as `_limit_fact` wrote them, if there were any."""
     if fact is not None:
         pauses = cast("list[list[object]]", fact)
         limit.pauses = {int(w.tenant(str(tenant)).number): cast("int", until) for tenant, until in pauses}
@@ -225,10 +225,6 @@ def _error_fields(error: Error) -> Fact:
 
 
 def read_remembered(fact: Fact) -> Remembered:
-    if "answer" in fact:  # as older builds wrote it
-        answer = cast("Fact", fact["answer"])
-        ids = pack_ids(numbers(cast("list[int]", answer["ids"])))
-        fact = {"ticket": 0, **answer, "ids": ids, "at": fact["at"], "verb": fact.get("verb", "")}
     token = cast("bytes", fact.get("token", b""))
     remembered = Remembered(str(fact["verb"]), cast("int", fact["at"]), cast("bytes", fact["ids"]), token)
     if token:

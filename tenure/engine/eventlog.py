@@ -3,7 +3,7 @@
 Events that come in a row and differ only in their job are one run: a header, then a few bytes per event. 10,000 jobs
 enqueued by one request cost about five bytes each.
 
-Format, version 2 (1 had no layout IMPORTED). Numbers and texts as in `engine.code`, unless said otherwise.
+Format. Numbers and texts as in `engine.code`, unless said otherwise.
 
     run     bytes u32 · count u32 · layout u8 · type u8 · cause u8 · state+1 u8 · at i64 · first seq i64
             tenant · queue · task · worker, then the layout's header and rows; job ids are signed steps from the last
@@ -18,8 +18,8 @@ Format, version 2 (1 had no layout IMPORTED). Numbers and texts as in `engine.co
     PLAIN     header: reason, error type, message, fingerprint; row: id, job_seq, attempt, delivery, run_at - at signed
     NOTICE    row: id, job_seq, attempt, delivery, detail (JSON text)
 
-To change it: raise VERSION, add a layout or a field at the end of a row under a new layout number, and keep the reader
-of the old one; numbers of layouts and types are never used again for something else.
+To change it: add a layout, or a field at the end of a row under a new layout number, keep the reader of the old one,
+and raise the format of the file. Numbers of layouts and types are never used again for something else.
 """
 
 from hashlib import sha256
@@ -38,7 +38,6 @@ from tenure.engine.code import Cursor, patch, put, put_signed, put_text
 from tenure.engine.job import NO_SPEC, Job, Spec, payload_bytes
 from tenure.engine.journal import Journal
 
-VERSION: Final = 2
 CHUNK_BYTES: Final = 64 * 1024
 HEAD_BYTES: Final = 28  # of a run, before its texts
 CHUNKS_MIN: Final = 64  # retention drops whole chunks, so what is kept is at least in so many

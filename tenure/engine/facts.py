@@ -1,13 +1,12 @@
 """Jobs as bytes: rows that say how a job is, in records of the journal and in pages of the checkpoint.
 
 A run of rows is whole by itself: the options and leases its jobs share stand behind the rows, each once. Format,
-version 2; numbers and texts as in `engine.code`. Times are 0 for none, else one more than the zigzag of their distance
+version 1; numbers and texts as in `engine.code`. Times are 0 for none, else one more than the zigzag of their distance
 from the base.
 
     rows    base i64 · bytes of the rows u32 · count u32 · rows
             specs (count; each its size and msgpack)
-            leases (count; each id, token, worker, length, due, an unused number)
-            [principals: of each lease who claimed it, in the same order]  where one is known, since version 2
+            leases (count; each id, token, worker, length, due, principal)
     row     step from the last id, signed · flags · [spec · created_at]  NEW
             state u8 · settled u8 · seq · attempt · delivery · [priority, signed]  PRIORITY
             [rank - base, signed]  AGED
@@ -18,9 +17,9 @@ from the base.
             with DELAYED, `run_at` is a time of the steady clock (engine.clock)
 
 A row without NEW changes a job that is known from an earlier record or from a page; all it says is absolute, so a row
-may be read twice. Rows of version 1 end behind the leases, and a reader of version 1 does not look at what follows
-them. To change the format: raise VERSION, keep the reader of the old one, never use a flag again for
-something else. A side is named fields (`core.fact`): those may be added without a new version.
+may be read twice. To change the format: raise the version of records (`engine.redo`) and the format of the file, keep
+the reader of the old one, never use a flag again for something else. A side is named fields (`core.fact`): those may be
+added without a new version.
 """
 
 from typing import Final
@@ -38,8 +37,6 @@ from tenure.engine.job import ASIDE, NO_SPEC, Job, Lease, Side, Spec
 from tenure.engine.journal import PAGE_BITS
 from tenure.engine.specs import read_spec, spec_fact
 from tenure.engine.world import World
-
-VERSION: Final = 2
 
 NEW: Final = 1
 PAYLOAD: Final = 2
@@ -71,7 +68,6 @@ class Rows:
         self._spec_numbers: dict[Spec, int] = {}
         self._leases = BytesWriter()
         self._lease_numbers: dict[int, int] = {}
-        self._principals: list[str] = []  # of the leases
         self._last_spec = NO_SPEC
         self._last_spec_number: i64 = 0
         self._last_lease: i64 = -1
@@ -154,9 +150,6 @@ class Rows:
         out.write(self._specs.getvalue())
         put(out, len(self._lease_numbers))
         out.write(self._leases.getvalue())
-        if any(self._principals):
-            for principal in self._principals:
-                put_text(out, principal)
 
     def _time(self, at: i64) -> None:
         if at == 0:
@@ -186,8 +179,7 @@ class Rows:
             put_text(out, lease.worker)
             put(out, lease.length_ms)
             put(out, lease.due_ms)
-            put_signed(out, 0)
-            self._principals.append(lease.principal)
+            put_text(out, lease.principal)
         self._last_lease = lease.id
         self._last_lease_number = number
 
@@ -320,9 +312,6 @@ class RowReader:
         while left > 0:
             leases.append(self._lease(cursor))
             left -= 1
-        if cursor.pos < len(data):
-            for lease in leases:
-                lease.principal = cursor.text()
         left = i64(read_i32_le(data, 12))
         cursor.pos = 16
         id: i64 = 0
@@ -402,10 +391,10 @@ class RowReader:
         worker = cursor.text()
         length: i64 = cursor.number()
         due: i64 = cursor.number()
-        cursor.signed()
+        principal = cursor.text()
         lease = self._leases.get(id)
         if lease is None:
-            lease = Lease(due, id, token, worker, length, 0)
+            lease = Lease(due, id, token, worker, length, 0, principal)
             self._leases[id] = lease
         elif lease.due_ms < due:  # it was given more time when the store was opened
             lease.due_ms = due

@@ -353,7 +353,7 @@ def restore_load(w: World, tenant: str, load_id: str, fact: dict[str, object]) -
     staged.is_quoted = staged.published
     for pair in cast("list[list[object]]", fact["parts"]):
         staged.parts[cast("int", pair[0])] = str(pair[1])
-    staged.digest = str(fact.get("digest", ""))
+    staged.digest = str(fact["digest"])
     staged.rows = cast("int", fact["rows"])
     staged.new = cast("int", fact["new"])
     staged.duplicates = cast("int", fact["duplicates"])

@@ -1,7 +1,7 @@
 """Records of the journal: all that changed since the last one, as it is now.
 
-Format, version 1, with BUNDLES 2, with BATCHES 3; numbers and texts as in `engine.code`. Everything a record says is
-absolute, so that the journal can be read over pages of a checkpoint that are newer than its beginning.
+Format, version 1; numbers and texts as in `engine.code`. Everything a record says is absolute, so that the journal can
+be read over pages of a checkpoint that are newer than its beginning.
 
     record   version u8 · wall i64 · elapsed i64 · the numbers given so far, i64 each (NUMBERS) · sections
     section  tag u8 · size u32 · body; a reader passes over tags that it does not know
@@ -10,9 +10,9 @@ absolute, so that the journal can be read over pages of a checkpoint that are ne
              state, tenant
     OUTPUT   msgpack: [[job, kind, offset, at, data], ...]
     ENTITIES msgpack: [[name, ...], fact or nil], ...; see engine.entity
-    BUNDLES  msgpack: [[name of a chunk, first row, count, first id, first ready number, time], ...]: jobs that are rows
-             of it. It is read after ENTITIES and before ROWS. A chunk that is gone was dropped by a checkpoint that had
-             saved all of its jobs
+    BUNDLES  msgpack: [[name of a chunk, first row, count, first id, first ready number, time, end of the time of their
+             keys], ...]: jobs that are rows of it. It is read after ENTITIES and before ROWS. A chunk that is gone was
+             dropped by a checkpoint that had saved all of its jobs
     BATCHES  count; each its spec (size and msgpack) · first id · count · first ready number, signed · time, signed
              distance from wall · gap · 1 if compressed, else 0 · contents in one piece and where they end, as in
              core.packed (each its size and bytes): jobs that came together and differ in nothing but their payload, as
@@ -20,8 +20,8 @@ absolute, so that the journal can be read over pages of a checkpoint that are ne
     AT       i64: the time of the last events, when it is not the wall's: that was set back
     LEFT_OUT i64: how much of the elapsed time does not count for leases, when there is any
 
-To change it: a new section for something new; another version, with the reader of the old one kept, for what was
-there.
+To change it: a new section for something new that a reader may pass over; else another version, with the reader of
+the old one kept.
 """
 
 from typing import Final
@@ -40,9 +40,6 @@ from tenure.engine.specs import spec_fact
 from tenure.engine.world import World
 
 VERSION: Final = 1
-VERSION_QUOTING: Final = 2  # with BUNDLES, which no reader may pass over
-VERSION_BATCHES: Final = 3  # with BATCHES, likewise
-VERSIONS: Final = (VERSION, VERSION_QUOTING, VERSION_BATCHES)
 
 ROWS: Final = 1
 GONE: Final = 2
@@ -70,7 +67,7 @@ def take(w: World) -> bytes:
     journal.bytes = 0
     journal.in_rows = 0
     out = BytesWriter()
-    _put_head(out, w, VERSION_BATCHES if journal.batches else VERSION_QUOTING if journal.bundles else VERSION)
+    _put_head(out, w)
     if journal.bundles:
         size = _begin_section(out, BUNDLES)
         _take_bundles(journal, out)
@@ -127,12 +124,12 @@ def _end_section(out: BytesWriter, size: i64) -> None:
 def head(w: World) -> bytes:
     """A record that says nothing but the time and the numbers given."""
     out = BytesWriter()
-    _put_head(out, w, VERSION)
+    _put_head(out, w)
     return out.getvalue()
 
 
-def _put_head(out: BytesWriter, w: World, version: i64) -> None:
-    out.append(u8(version))
+def _put_head(out: BytesWriter, w: World) -> None:
+    out.append(u8(VERSION))
     write_i64_le(out, w.wall_ms)
     write_i64_le(out, w.elapsed_ms)
     write_i64_le(out, w.last_id)
@@ -274,10 +271,9 @@ class Sections:
     """A record taken apart: its head, and the body of each section."""
 
     def __init__(self, data: bytes) -> None:
-        if not data or data[0] not in VERSIONS or len(data) < HEAD_BYTES:
+        if not data or data[0] != VERSION or len(data) < HEAD_BYTES:
             version = data[0] if data else 0
-            known = ", ".join(map(str, VERSIONS))
-            raise ValueError(f"the journal has a record of version {version}, this Tenure reads versions {known}")
+            raise ValueError(f"the journal has a record of version {version}, this Tenure reads version {VERSION}")
         self.wall_ms: i64 = read_i64_le(data, 1)
         self.elapsed_ms: i64 = read_i64_le(data, 9)
         self.numbers: list[int] = [read_i64_le(data, 17 + 8 * at) for at in range(NUMBERS)]

@@ -436,7 +436,7 @@ class Restore:
                     cast("int", fact["job"]),
                     cast("int", fact["state"]),
                     cast("int", fact["until"]),
-                    str(fact.get("queue", "")),  # not written by older builds
+                    str(fact["queue"]),
                 )
             elif kind == journal.SESSION:
                 self._restore_session(str(name[1]), fact)
@@ -665,9 +665,7 @@ def _restore_key_of_queue(w: World, name: journal.Entity, fact: Fact) -> None:
     job = cast("int", fact["job"])
     due = cast("int", fact["due"])
     if name[0] == journal.IDEMPOTENCY:
-        # Before its first release Tenure named task and key in one.
-        task, key = (key, str(name[4])) if len(name) > 4 else key.split("\n", 1)
-        idempotency.leave(w, q, task, key, job, due)
+        idempotency.leave(w, q, key, str(name[4]), job, due)  # the task, and then the key
         return
     window = Window(
         on_elapsed(w, due), w.next_alarm_id(), q.number, key, job, cast("int", fact["first_at"]), bool(fact["trailing"])

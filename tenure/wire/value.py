@@ -12,7 +12,6 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from tenure.core.answer import Answers, Claimed, Extended, Outcome
-from tenure.core.bound import LEASE_MS_MIN
 from tenure.core.error import Error, from_fields
 from tenure.core.job import Extras, Options
 from tenure.core.limit import Rate
@@ -526,7 +525,7 @@ class WireClaimed(Wire):
     attempts: list[int]
     lease_until: list[int]
     extras: list[WireExtras | None]
-    lease_ms: list[int] = []  # not said by older ones
+    lease_ms: list[int]
 
 
 def pack_claimed(claimed: Claimed) -> WireClaimed:
@@ -553,7 +552,7 @@ def unpack_claimed(message: WireClaimed) -> Claimed:
     claimed.tenants = message.tenants
     claimed.attempts = message.attempts
     claimed.lease_until = message.lease_until
-    claimed.lease_ms = message.lease_ms or [LEASE_MS_MIN] * len(message.ids)
+    claimed.lease_ms = message.lease_ms
     claimed.extras = _unpack_extras(message.extras)
     return claimed
 
@@ -561,7 +560,7 @@ def unpack_claimed(message: WireClaimed) -> Claimed:
 class WireExtended(Wire):
     lease_until: list[int]
     errors: dict[int, WireError] | None
-    lease_ms: list[int] = []  # not said by older ones
+    lease_ms: list[int]
 
 
 def pack_extended(extended: Extended) -> WireExtended:
@@ -575,7 +574,7 @@ def unpack_extended(message: WireExtended) -> Extended:
     errors = None
     if message.errors is not None:
         errors = {at: unpack_error(error) for at, error in message.errors.items()}
-    return Extended(message.lease_until, message.lease_ms or [LEASE_MS_MIN] * len(message.lease_until), errors)
+    return Extended(message.lease_until, message.lease_ms, errors)
 
 
 # Values inside settings.

@@ -11,7 +11,7 @@ import pytest
 from tenure.core.error import Internal, Unavailable
 from tenure.engine.restore import Restore
 from tenure.ops.verify import verify_file
-from tenure.store.embedded.content import Damaged, Unreadable, record_checksum
+from tenure.store.embedded.content import UNRELEASED_ID, Damaged, Unreadable, record_checksum
 from tenure.store.embedded.file import StoreFile
 from tenure.store.embedded.inspection import inspect
 from tenure.store.embedded.sqlite import SqliteStore
@@ -157,6 +157,15 @@ def test_a_file_of_something_else_is_not_called_damaged(harm_head_by: Callable[[
     harm_head_by(tmp_path / "jobs.db")
     with pytest.raises(Unavailable, match="a database of something else"):
         read(tmp_path / "jobs.db")
+
+
+async def test_a_file_of_an_unreleased_build_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    await make_closed(path)
+    with apsw.Connection(str(path)) as db:
+        db.execute(f"PRAGMA application_id={UNRELEASED_ID}")
+    with pytest.raises(Unavailable, match="tenure tenants export"):
+        read(path)
 
 
 def inspected(path: Path) -> list[str]:

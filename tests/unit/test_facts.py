@@ -106,10 +106,3 @@ def principals_of(data: bytes) -> list[str]:
 @pytest.mark.parametrize("principals", [("shop",), ("shop", "", "mill"), ("", "shop")])
 def test_principal_of_a_lease(principals: tuple[str, ...]) -> None:
     assert principals_of(leased(World(bytes(32), 1, NOW, 0), principals)) == list(principals)
-
-
-def test_rows_of_version_1_have_no_principals() -> None:
-    w = World(bytes(32), 1, NOW, 0)
-    old, new = leased(w, ("", "")), leased(w, ("shop", "mill"))
-    assert new.startswith(old)
-    assert principals_of(old) == ["", ""]

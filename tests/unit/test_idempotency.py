@@ -10,7 +10,7 @@ from tenure.core.request import REPLAY, Batch, Change, Settle
 from tenure.core.state import SETTLE_COMPLETE, SETTLE_FAIL
 from tenure.core.tenant import Context
 from tenure.engine.engine import Engine
-from tenure.engine.journal import CLOCK, IDEMPOTENCY
+from tenure.engine.journal import CLOCK
 from tenure.engine.redo import Sections
 from tenure.engine.restore import Restore
 
@@ -159,13 +159,3 @@ def test_jobs_with_keys_cost_the_journal_no_entities(life: Life) -> None:
         [CLOCK]
     ]  # which the first record has
     assert len(record) < 30 * 1_000
-
-
-def test_key_as_it_was_written_before_the_first_release(life: Life) -> None:
-    restore = Restore(SECRET, 2)
-    name = (IDEMPOTENCY, "default", "default", "default\nk")
-    restore.entity(name, {"job": 7, "due": START_MS + HOUR})
-    life.engine = restore.finish(life.now, 0, last_id=7)
-    assert life.push() == (7, True)
-    life.wait(HOUR)
-    assert life.push() == (8, False)

@@ -14,12 +14,13 @@ from zlib import crc32
 import apsw
 import msgspec
 
-from tenure.core.error import Error
+from tenure.core.error import Error, Unavailable
 from tenure.core.record import StreamItem
 from tenure.engine.page import page_checksum
 
 # What SQLite's head of the file says.
-APPLICATION_ID = 0x54656E75  # "Tenu"
+APPLICATION_ID = 0x546E7265  # "Tnre"
+UNRELEASED_ID = 0x54656E75  # "Tenu": files of builds before the first release, which had other formats
 FORMAT = 1
 INCREMENTAL = 2  # of PRAGMA auto_vacuum
 SUM_MASK = (1 << 48) - 1
@@ -83,6 +84,14 @@ class Damaged(Error):
     """The file does not say what was written into it, and a second look agrees. Nothing is served from it."""
 
     status = 500
+
+
+def refuse_unreleased(path: Path, application: object) -> None:
+    if application == UNRELEASED_ID:
+        raise Unavailable(
+            f"{path} was written by a build of Tenure from before its first release, which this one does not read;"
+            " export its tenants with that build (tenure tenants export) and import them here"
+        )
 
 
 def damaged(path: Path, what: str) -> Damaged:

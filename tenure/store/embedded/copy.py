@@ -19,7 +19,7 @@ from tenure.core.token import SECRET_BYTES
 from tenure.engine.eventlog import read_runs
 from tenure.engine.restore import Restore
 from tenure.store.embedded import mark
-from tenure.store.embedded.content import APPLICATION_ID, FORMAT, read_meta, write_meta
+from tenure.store.embedded.content import APPLICATION_ID, FORMAT, read_meta, refuse_unreleased, write_meta
 from tenure.store.embedded.file import (
     BUSY_MS,
     StoreFile,
@@ -81,7 +81,9 @@ def copy_file(source: Path, to: Path, told: Told) -> None:
 
 
 def _refuse_foreign(db: apsw.Connection, path: Path) -> None:
-    if one(db, "PRAGMA application_id") != APPLICATION_ID:
+    application = one(db, "PRAGMA application_id")
+    refuse_unreleased(path, application)
+    if application != APPLICATION_ID:
         raise Unavailable(f"{path} is not a store of Tenure; name the file that sqlite:/// names")
     version = one(db, "PRAGMA user_version")
     if version != FORMAT:

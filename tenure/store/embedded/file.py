@@ -36,6 +36,7 @@ from tenure.store.embedded.content import (
     is_damage,
     meta_checksum,
     read_meta,
+    refuse_unreleased,
     schema_checksum,
     write_meta,
 )
@@ -239,10 +240,12 @@ class StoreFile:
     def _check_head(self, db: apsw.Connection) -> None:
         """What the head of the file says, against what `meta` does when it is ours."""
         version = one(db, "PRAGMA user_version")
-        is_ours = one(db, "PRAGMA application_id") == APPLICATION_ID
+        application = one(db, "PRAGMA application_id")
+        is_ours = application == APPLICATION_ID
         vacuum = one(db, "PRAGMA auto_vacuum")
         if is_ours and version == FORMAT and vacuum == INCREMENTAL:
             return
+        refuse_unreleased(self.path, application)
         if one(db, "SELECT count(*) FROM sqlite_master WHERE name IN ('meta', 'journal', 'sums')") == 3:
             row = db.execute("SELECT value, checksum FROM meta WHERE key = 'format'").fetchone()
             if row == (FORMAT, meta_checksum("format", FORMAT)):

@@ -1,5 +1,6 @@
 """The description of the API, OpenAPI 3.1: made of the table of endpoints and of the structs that read and answer."""
 
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -36,6 +37,9 @@ def describe() -> Schema:
     for leaf in made.values():
         if not leaf.has_body:
             components.pop(leaf.kind.__name__, None)
+    for schema in components.values():
+        if "description" in schema:  # a docstring, which Python unindents since 3.13
+            schema["description"] = cleandoc(schema["description"])
     paths["/v1"] = {"get": _plain("about", "What this server is", ref_of[a.About])}
     for name, summary in (("livez", "It answers"), ("healthz", "A claim works"), ("readyz", "Writes are accepted")):
         paths[f"/{name}"] = {"get": {**_plain(name, summary, {"type": "object"}), "security": []}}

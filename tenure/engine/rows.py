@@ -11,21 +11,19 @@ from tenure.core.request import Batch
 from tenure.engine.holders import code_of
 
 NO_PAYLOADS: Final[list[object]] = []  # never appended to
-NO_NUMBERS: Final = vec[i64]()
+NOT_HERE: Final = 1 << 60  # bytes: more than any payload has
 
 
 class Rows:
     """Payload, size and key of each job, by its place."""
 
     def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.count: i64 = len(batch.payloads)
-        self.bytes: i64 = 0  # of all payloads that are here and not in the blob store
-        self._longest: i64 = 0
-        self._all_here: bool = True
-        self._sizes: vec[i64] = NO_NUMBERS  # when they were measured and are not packed
-        self._codes: vec[i64] = NO_NUMBERS
         payloads = batch.payloads
+        self.batch = batch
+        self.count: i64 = len(payloads)
+        self.bytes: i64 = 0  # of all payloads that are here and not in the blob store
+        self._longest: i64 = 0  # NOT_HERE when one is not here
+        self._measured: Measured | None = None
         if isinstance(payloads, Packed):
             self._packed: Packed | None = payloads
             self._payloads: list[object] = NO_PAYLOADS
@@ -46,18 +44,14 @@ class Rows:
                 if size > longest:
                     longest = size
             else:
-                self._all_here = False
+                longest = NOT_HERE
         self.bytes = total
         self._longest = longest
 
     def measure(self) -> "Rows":
         """Take now what admitting a row asks of it, while the rows are at hand. Rows of a staged chunk may be admitted
         much later: to fetch each of them from memory again would take longer than all the rest."""
-        if self._packed is None:
-            self._sizes = vec[i64](capacity=len(self._payloads))
-            for payload in self._payloads:
-                self._sizes = append(self._sizes, i64(len(payload)) if isinstance(payload, bytes) else i64(-1))
-        self._codes = _codes_of(self.batch)
+        self._measured = Measured(self.batch)
         return self
 
     def payload(self, at: i64) -> object:
@@ -65,27 +59,24 @@ class Rows:
         return self._payloads[at] if packed is None else packed.entry(at)
 
     def size(self, at: i64) -> i64:
-        """Of the payload; -1 when it is not here."""
+        """Of the payload; NOT_HERE when it is not."""
         packed = self._packed
         if packed is not None:
             return packed.size(at)
-        if len(self._sizes) > 0:
-            return self._sizes[at]
-        payload = self._payloads[at]
-        return len(payload) if isinstance(payload, bytes) else -1
+        measured = self._measured
+        return _size_of(self._payloads[at]) if measured is None else measured.sizes[at]
 
     def codes(self) -> vec[i64]:
         """Of the keys, 0 for a row that has none."""
-        if len(self._codes) == 0:
-            self._codes = _codes_of(self.batch)
-        return self._codes
+        measured = self._measured
+        return _codes_of(self.batch) if measured is None else measured.codes
 
     def fitting(self, first: i64, end: i64, most: i64) -> i64:
         """The first row whose payload is not here, or has more than so many bytes; else the end."""
-        if self._all_here and self._longest <= most:
+        if self._longest <= most:
             return end
         at: i64 = first
-        while at < end and 0 <= self.size(at) <= most:
+        while at < end and self.size(at) <= most:
             at += 1
         return at
 
@@ -101,6 +92,28 @@ class Rows:
         """Nobody will look at them soon."""
         if self._packed is not None:
             self._packed.rest()
+
+
+class Measured:
+    """The numbers of all rows."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.sizes: vec[i64] = _sizes_of(batch)  # none where payloads are packed, and know their sizes
+        self.codes: vec[i64] = _codes_of(batch)
+
+
+def _size_of(payload: object) -> i64:
+    return len(payload) if isinstance(payload, bytes) else NOT_HERE
+
+
+def _sizes_of(batch: Batch) -> vec[i64]:
+    if isinstance(batch.payloads, Packed):
+        return vec[i64]()
+    payloads: list[object] = cast("list[object]", batch.payloads)
+    sizes: vec[i64] = vec[i64](capacity=len(payloads))
+    for payload in payloads:
+        sizes = append(sizes, _size_of(payload))
+    return sizes
 
 
 def _codes_of(batch: Batch) -> vec[i64]:

@@ -66,7 +66,6 @@ class Protocol(HttpToolsProtocol):
         self._awaits_body = False
         self._head_bytes = 0
         self._passed_bytes = 0
-        self._hosts: list[bytes] | None = None  # of the last request, found good
         self._timer: asyncio.TimerHandle | None = None
         self._status = 400
         self._why = "this is no request of HTTP 1.1"
@@ -110,17 +109,14 @@ class Protocol(HttpToolsProtocol):
         if len(self.url) > limit.HTTP_URL_BYTES_MAX:
             self._status, self._why = 414, f"the address has more than {limit.HTTP_URL_BYTES_MAX} bytes"
             raise _Refused
-        size = 0
-        hosts: list[bytes] = []
-        for name, value in self.headers:
-            size += len(name) + len(value)
-            if name == b"host":
-                hosts.append(value)
-        if len(self.headers) > limit.HTTP_HEADERS_MAX or size > limit.HTTP_HEAD_BYTES_MAX:
+        if len(self.headers) > limit.HTTP_HEADERS_MAX or self._size() > limit.HTTP_HEAD_BYTES_MAX:
             self._note_large()
             raise _Refused
-        if hosts != self._hosts:
-            self._check_hosts(hosts)
+        hosts = [value for name, value in self.headers if name == b"host"]
+        is_old = self.parser.get_http_version() == "1.0" and not hosts
+        if not is_old and (len(hosts) != 1 or HOST.fullmatch(hosts[0]) is None):
+            self._why = "a request has one Host, and it is a name or an address, perhaps with a port"
+            raise _Refused
         self._state.date(int(self.loop.time()))
         super().on_headers_complete()
 
@@ -139,13 +135,8 @@ class Protocol(HttpToolsProtocol):
             self._stop_timer()
         super().on_message_complete()
 
-    def _check_hosts(self, hosts: list[bytes]) -> None:
-        is_old = self.parser.get_http_version() == "1.0" and not hosts
-        if not is_old and (len(hosts) != 1 or HOST.fullmatch(hosts[0]) is None):
-            self._why = "a request has one Host, and it is a name or an address, perhaps with a port"
-            raise _Refused
-        if not is_old:
-            self._hosts = hosts
+    def _size(self) -> int:
+        return sum(len(name) + len(value) for name, value in self.headers)
 
     def _note_large(self) -> None:
         most = f"{limit.HTTP_HEADERS_MAX} headers or {limit.HTTP_HEAD_BYTES_MAX} bytes"

@@ -68,7 +68,7 @@ _OF_CAUSE: Final = {
 
 
 def type_of_step(cause: int, after: int) -> int:
-    """The type of the event that a cause makes which leads to that state."""
+    """The type of the event for a step with this cause into this state."""
     if cause == state.SATISFY:
         return READY if after == state.READY else UPDATED
     if after in _OF_END and cause != state.IMPORT:

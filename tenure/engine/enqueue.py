@@ -58,11 +58,11 @@ def enqueue(w: World, tenant: str, reach: tuple[str, ...], batch: Batch, above_l
     while at < rows.count:
         if spec is not None and answers.state == READY:
             taken = admit_run(w, spec, rows, at, rows.count)
-            if taken == 1:
-                ids.append(int(w.last_id))
-            elif taken > 0:
-                ids.extend(range(int(w.last_id - taken + 1), int(w.last_id + 1)))
             if taken > 0:
+                if taken == 1:  # as in most calls: no range is made for it
+                    ids.append(int(w.last_id))
+                else:
+                    ids.extend(range(int(w.last_id - taken + 1), int(w.last_id + 1)))
                 spend_rates(w, w.tenants[spec.tenant], w.queues[spec.queue], taken)
                 at += taken
                 continue

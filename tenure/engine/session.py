@@ -1,8 +1,8 @@
 """Operation ids: a repeated request is answered as the first time, not executed again.
 
-A session remembers the answers of its last 1,024 operations, each for 120 s, without payloads: a client that claims
-thousands of jobs at once is not to keep them in memory. A counter that is older than what is
-remembered is refused: it may have been executed, and nobody knows its answer any more. To be able to say so, the
+A session remembers the answers of its last 1,024 operations, each for 120 s. Payloads are left out: a client may claim
+thousands of jobs at once, and a remembered claim must not keep them in memory. A counter that is older than what is
+remembered is refused: it may have been executed, and its answer is not known any more. To be able to say so, the
 session itself, without its answers, is remembered for a day after its last operation.
 """
 
@@ -100,7 +100,7 @@ def _remember(w: World, tenant: str, op: OpId, remembered: Remembered) -> None:
 
 
 def pack_ids(ids: list[int]) -> bytes:
-    """As runs of varints: the first id and how many follow one another. 0 and what no job can have is 0, once each."""
+    """Runs of consecutive ids as varints: the first id and the count. An id that no job can have is stored as 0."""
     out = BytesWriter()
     first: i64 = 0
     count: i64 = 0

@@ -382,8 +382,8 @@ class Tenant:
 
 
 class Remembered:
-    """The answer of an operation, in as few bytes as it takes to give it again. Of a claim that is its token and its
-    ids: the jobs that are still leased know the rest, and those that are not are not claimed again."""
+    """What it takes to answer an operation again, in few bytes. Of a claim that is its token and its ids: the rest is
+    read from the jobs that are still leased."""
 
     def __init__(self, verb: str, at_ms: i64, ids: bytes, token: bytes) -> None:
         self.verb = verb
